@@ -111,6 +111,26 @@ async def test_a_conversation_with_tools(dial: Dial) -> None:
         assert len(call.used) == 4
 
 
+@pytest.mark.parametrize("kind", ["openai_chat", "gemini"])
+async def test_a_server_that_cannot_stream_is_understood(dial: Dial) -> None:
+    async with dial(WEATHER_TWICE, Answer("Bye now.")) as call:
+        call.emulator.streams = False
+        assert await call.say("hi") == "One moment. I have it: Sunny in Oslo. Sunny in Rome."
+        assert await call.say("thanks") == "Bye now."
+        assert call.asked == [{"place": "Oslo"}, {"place": "Rome"}]
+        assert all(usage.amounts["output_text_tokens"] > 0 for usage in call.used)
+
+
+async def test_a_model_that_writes_its_calls_as_text(dial: Dial) -> None:
+    written = '<tool_call>\n{"name": "get_weather", "arguments": {"place": "Oslo"}}\n</tool_call>'
+    answer = Answer(f"<think>They ask for Oslo.</think>One moment.\n{written}", then="{results}")
+    async with dial(answer, Answer("Bye now.")) as call:
+        assert await call.say("weather please") == "One moment. Sunny in Oslo."
+        assert await call.say("thanks") == "Bye now."
+        assert call.asked == [{"place": "Oslo"}]
+        assert call.emulator.violations == []
+
+
 async def test_a_conversation_through_a_proxy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, section = SETTINGS[kind]
     script = Script((Answer("Hello. How are you?"), Answer("Bye.")), thinking_ms=1)

@@ -24,7 +24,7 @@ from cordboard.config.sections.language_model import ModelBrain
 from cordboard.errors import BrainError, FailureKind
 from cordboard.net.backoff import Backoff
 from cordboard.net.failures import RequestFailed
-from cordboard.net.server_events import server_events
+from cordboard.net.server_events import events_or_whole
 from cordboard.net.service_http import ServiceHttp
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
@@ -210,7 +210,7 @@ class HttpModel:
     ) -> AsyncGenerator[list[Read], None]:
         """Yield the readings of each event."""
         try:
-            async for event in server_events(response):
+            async for event in events_or_whole(response):
                 if event.data:
                     yield reader.take(event)
         except httpx2.SSEError:

@@ -55,6 +55,9 @@ _REASONS: Mapping[str, Reason] = {
     "MODEL_ARMOR": "refused",
 }
 _MOST_WISHES = 64
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""Signature of a call that Gemini did not make itself, such as one that its model wrote as text
+(ai.google.dev, thought signatures)."""
 
 
 class GeminiWire:
@@ -137,8 +140,8 @@ def _parts(message: Message) -> list[JsonObject]:
 def _call(wish: ToolWish) -> JsonObject:
     call: JsonObject = {"name": wish.name, "args": arguments_of(wish)}
     part: JsonObject = {"functionCall": _with_id(call, wish.wish_id)}
-    if wish.signature:
-        part["thoughtSignature"] = wish.signature
+    if wish.signature or wish.wish_id.startswith(OWN_ID):
+        part["thoughtSignature"] = wish.signature or _NO_SIGNATURE
     return part
 
 

@@ -98,6 +98,8 @@ class TextEmulator:
         self._retry_after = retry_after
         self._service = HttpService([*routes])
         self._book = Book()
+        self.streams = True
+        """False: it sends each answer at once, whatever was asked for, as simple servers do."""
         self.gave_up = 0
         """Number of answers whose reader left before the end."""
 
@@ -163,7 +165,7 @@ class TextEmulator:
             return await self._fail(request, language, fault)
         reply = self._reply(wanted)
         await asyncio.sleep(self._prompter.thinking)
-        if not wanted.stream:
+        if not (wanted.stream and self.streams):
             return JSONResponse(language.whole(body, reply))
         events = self._events(request, language, body, reply)
         return StreamingResponse(in_pieces(events), media_type="text/event-stream")
