@@ -98,7 +98,7 @@ class HttpModel:
         body = orjson.dumps(self._wire.body(request))
         loop = asyncio.get_running_loop()
         waited, tries = 0.0, 0
-        until = loop.time() + self._first_seconds
+        until = loop.time() + self._first_limit()
         while True:
             began = False
             try:
@@ -159,14 +159,19 @@ class HttpModel:
 
     # One request.
 
+    def _first_limit(self) -> float:
+        """Return the seconds that the model has for its first word."""
+        return self._first_seconds
+
     async def _once(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
         stall = self._settings.stall_ms / 1000
+        first = self._first_limit()
         async with self._http.request(
-            "POST", self._wire.path, answer_seconds=self._first_seconds, content=body
+            "POST", self._wire.path, answer_seconds=first, content=body
         ) as response:
             reader = self._wire.reader()
-            deadline = loop.time() + self._first_seconds
+            deadline = loop.time() + first
             async with aclosing(self._read(response, reader)) as batches:
                 while True:
                     alive = reader.alive

@@ -26,6 +26,7 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.extra_settings import with_extra
+from cordboard.agents.llm.messages import CALL_BEGINS
 from cordboard.agents.llm.wire import (
     Broken,
     Read,
@@ -78,6 +79,10 @@ class OpenAIChatWire:
         messages: list[JsonObject] = []
         if request.system:
             messages.append({"role": "system", "content": request.system})
+        # The templates of some open models (Gemma, Mistral) fail unless the caller speaks first.
+        first = request.messages[0] if request.messages else None
+        if settings.base_url is not None and isinstance(first, AgentSaid):
+            messages.append(_message(CallerSaid(CALL_BEGINS)))
         messages += map(_message, request.messages)
         body: JsonObject = {
             "model": settings.model,
