@@ -22,6 +22,7 @@ from cordboard.config.naming import exposed_name, mcp_origin
 from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
+    McpRefused,
     McpTimeout,
     McpUnavailable,
     SchemaRefused,
@@ -119,6 +120,8 @@ class McpTool:
                 tool=self.listed.name,
                 error=str(error),
             )
+            if isinstance(error, McpRefused):  # its words help a model; they are not for callers
+                return self._failed(ToolResult(Status.ERROR, UNUSABLE, {"error": str(error)}), run)
             raise _speakable(error, self._errors) from error
         if not result.is_error and self.listed.output is not None:
             self._check_output(result.structured_content, self.listed.output)
