@@ -154,6 +154,43 @@ async def test_a_conversation_through_a_proxy(kind: str, monkeypatch: pytest.Mon
     assert "secret" not in str(failure.value)
 
 
+@pytest.mark.parametrize("thinks", [{}, {"thinking": {"type": "adaptive"}}])
+async def test_a_service_that_pauses_gets_its_message_back_and_goes_on(thinks: Any) -> None:
+    script = Script((Answer("Open from nine."), Answer("Bye.")), thinking_ms=1)
+    async with AnthropicEmulator(script, pauses=True) as emulator:
+        told = AnthropicBrain(
+            type="anthropic", base_url=emulator.url, api_key="test-key", max_retries=0, **thinks
+        )
+        brain = model_brain(told, {})
+        try:
+            call = Call(brain, emulator)
+            assert await call.say("when do you open") == "Let me look. Open from nine."
+            assert await call.say("bye") == "Let me look. Bye."
+        finally:
+            await brain.close()
+        assert emulator.violations == []
+        kinds = [block["type"] for block in emulator.asked[1]["messages"][-1]["content"]]
+        assert kinds[-2:] == ["text", "server_tool_use"]
+        assert "server_tool_use" not in str(emulator.asked[2]), "it is needed only to go on"
+
+
+@pytest.mark.parametrize("kind", ["openai_responses"])
+async def test_the_phase_of_a_message_goes_back_with_it(dial: Dial) -> None:
+    async with dial(WEATHER_TWICE, Answer("Bye.")) as call:
+        await call.say("weather")
+        await call.say("bye")
+        said = [
+            (item["content"], item.get("phase"))
+            for item in call.emulator.asked[-1]["input"]
+            if item.get("role") == "assistant"
+        ]
+        assert said == [
+            ("Welcome.", None),
+            ("One moment.", "commentary"),
+            ("I have it: Sunny in Oslo. Sunny in Rome.", "final_answer"),
+        ]
+
+
 THINKS: dict[str, Any] = {
     "openai_chat": {"reasoning_effort": "low", "parallel_tool_calls": True},
     "openai_responses": {"reasoning": {"effort": "low"}, "text": {"verbosity": "low"}},
