@@ -104,9 +104,12 @@ class LocalServerModel(HttpModel):
         while self._ahead and not self._streams:
             body, began = self._ahead.popleft(), loop.time()
             try:
+                login = await self._login()
                 async with (
                     asyncio.timeout(self._cold_seconds),
-                    self._http.request("POST", self._wire.path, content=body) as response,
+                    self._http.request(
+                        "POST", self._wire.path, content=body, headers=login
+                    ) as response,
                 ):
                     async for _ in response.aiter_bytes():
                         pass

@@ -72,8 +72,10 @@ class GeminiWire:
         self.model = settings.model
         self.base_url = settings.base_url or BASE_URL
         name = settings.model.removeprefix("models/")
-        self.path = f"/{API_VERSION}/models/{name}:streamGenerateContent?alt=sse"
-        self.models_path = f"/{API_VERSION}/models/{name}"
+        # Vertex AI: the address has the version, the project and the publisher.
+        version = "" if "/publishers/" in self.base_url else f"/{API_VERSION}"
+        self.path = f"{version}/models/{name}:streamGenerateContent?alt=sse"
+        self.models_path = f"{version}/models/{name}"
 
     def headers(self, key: str) -> Mapping[str, str]:
         return {"x-goog-api-key": key} if key else {}

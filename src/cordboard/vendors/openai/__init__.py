@@ -52,7 +52,7 @@ def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:
     from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 
     wire, cold = OpenAIChatWire(section), section.cold_start_ms
-    if cold is None and section.base_url is not None and not parts.key:
+    if cold is None and section.base_url is not None and not (parts.key or section.token_command):
         cold = LOCAL_COLD_START_MS
     if not cold:
         return HttpModel(wire, section, parts.key)

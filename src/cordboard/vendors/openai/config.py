@@ -262,7 +262,7 @@ class OpenAIChatBrain(ModelBrain):
     @property
     def needs_key(self) -> bool:
         """A service of your own needs no key."""
-        return self.base_url is None
+        return self.base_url is None and super().needs_key
 
 
 class ResponsesReasoning(Section):
