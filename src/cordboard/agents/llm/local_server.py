@@ -65,8 +65,9 @@ class LocalServerModel(HttpModel):
             self._read_on()
 
     def read_ahead(self, beginning: ModelRequest) -> Future[None]:
-        """Note what is to be read, and return a future that is done: nobody has to wait. The
-        reading begins with `warm`. A conversation that goes on is read only by a cold server."""
+        """Note the text to be read. The future is done already, because start-up does not wait for
+        the server; the reading begins with `warm`. Only a cold server reads a conversation that has
+        begun."""
         done: Future[None] = Future()
         done.set_result(None)
         if not beginning.messages or self._cold:

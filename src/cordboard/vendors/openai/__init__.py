@@ -52,7 +52,8 @@ def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:
     from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 
     wire, cold = OpenAIChatWire(section), section.cold_start_ms
-    if cold is None and section.base_url is not None and not (parts.key or section.token_command):
+    own = section.base_url is not None and section.api_key is None
+    if cold is None and own and not section.token_command:
         cold = LOCAL_COLD_START_MS
     if not cold:
         return HttpModel(wire, section, parts.key)

@@ -256,7 +256,7 @@ class OpenAIChatBrain(ModelBrain):
         le=600_000,
         description="In place of `first_token_ms`, for a server that has not answered for four "
         "minutes: it may have to load its model. Such a server also reads the prompts ahead, at "
-        "start-up. 0 = neither. Left out: 60000 with a `base_url` and no key, otherwise 0.",
+        "start-up. 0 = neither. Left out: 60000 with a `base_url` and no `api_key`, otherwise 0.",
     )
 
     @property
