@@ -28,6 +28,8 @@ from cordboard.net.failures import RequestFailed
 
 COLD_AFTER = 240.0
 """Seconds without an answer after which the server may have unloaded the model."""
+READ_SECONDS = 300.0
+"""Timeout of one reading ahead. No caller waits for it, and a busy CPU takes minutes."""
 MOST_AHEAD = 16
 """Most beginnings that wait to be read; the oldest are dropped."""
 
@@ -107,7 +109,7 @@ class LocalServerModel(HttpModel):
             try:
                 login = await self._login()
                 async with (
-                    asyncio.timeout(self._cold_seconds),
+                    asyncio.timeout(READ_SECONDS),
                     self._http.request(
                         "POST", self._wire.path, content=body, headers=login
                     ) as response,
