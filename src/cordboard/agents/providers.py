@@ -206,6 +206,8 @@ class Providers:
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
+        for brain in self._model_brains.values():
+            brain.begin()
         for name, chosen in self._providers.items():
             if name in self.unmade:
                 continue
@@ -252,7 +254,7 @@ class Providers:
         self._brains[context].warm(toolbox, before)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
-            model.warm(toolbox)
+            model.warm(toolbox, self._contexts[context].prompt)
 
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
         """Import the modules of their calls now: it takes 70 ms, in which running calls would have
