@@ -155,7 +155,7 @@ NAME = "a name (lower-case letters, digits, - and _, a letter first, at most 63)
 TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
 REFERENCE = (
     "a tool reference (a tool name: letters, digits and _, no digit first, at most 64;"
-    " or SERVER.*: all tools of that MCP server)"
+    " or SERVER.*: all tools of that MCP server; or mcp:SERVER:TOOL: one of them)"
 )
 
 

@@ -10,12 +10,13 @@
 
 A script is consumed in order, one `Answer` for each turn of the caller; after the last one the
 service says `otherwise`. It ignores the caller's words: recognition is not
-emulated, but `Answer.heard` is the text that the service claims to have understood.
+emulated, but `Answer.heard` is the text that the service claims to have understood. A script that
+`improvises` gets each turn of the caller instead, and makes the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -70,6 +71,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerTurn:
+    """A turn of the caller, as the service got it."""
+
+    words: str = ""
+    """The text that was written to the service."""
+    sound: bytes = b""
+    """The voice that it heard instead: s16 mono."""
+    rate: int = 8000
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the service may request: `name`, `description`, `parameters` (JSON Schema)."""
+
+
+SILENCE = CallerTurn()
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault that happens once."""
 
@@ -92,6 +109,8 @@ class Script:
     faults: tuple[Fault, ...] = ()
     thinking_ms: int = 50
     """Time from the end of a turn, or the last result, to the first audio."""
+    improvises: Callable[[CallerTurn], Answer] | None = None
+    """Makes each answer, instead of `answers`. It may block: the service thinks meanwhile."""
 
 
 class Prompter:
@@ -110,8 +129,14 @@ class Prompter:
         """Seconds."""
         return self._script.thinking_ms / 1000
 
-    def answer(self) -> Answer:
+    @property
+    def improvises(self) -> bool:
+        return self._script.improvises is not None
+
+    def answer(self, turn: CallerTurn = SILENCE) -> Answer:
         """Return the reaction to the next turn."""
+        if self._script.improvises is not None:
+            return self._script.improvises(turn)
         at, self._next = self._next, self._next + 1
         answers = self._script.answers
         return answers[at] if at < len(answers) else self._script.otherwise

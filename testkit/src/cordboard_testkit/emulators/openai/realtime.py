@@ -44,7 +44,7 @@ from cordboard_testkit.emulators.openai.realtime_wire import (
     Refused,
     check,
 )
-from cordboard_testkit.emulators.script import Fault, Prompter, Script, When
+from cordboard_testkit.emulators.script import CallerTurn, Fault, Prompter, Script, When
 from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 _BENIGN = frozenset({"conversation_already_has_active_response", "response_cancel_not_active"})
@@ -73,6 +73,7 @@ class OpenAIRealtimeEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "sk-emulated",
+        port: int = 0,
         speed: float = 8.0,
         transcription_seconds: float = 0.03,
         azure: bool = False,
@@ -81,6 +82,7 @@ class OpenAIRealtimeEmulator:
         of the audio, as a multiple of real time; `transcription_seconds`: from the end of the
         caller's turn to its text."""
         self.key = key
+        self._port = port
         self.speaker = speaker or Beeper()
         self.speed = speed
         self.transcription_seconds = transcription_seconds
@@ -120,7 +122,7 @@ class OpenAIRealtimeEmulator:
         self._server = await serve(
             self._serve,
             "127.0.0.1",
-            0,
+            self._port,
             process_request=self._refuse,
             compression=None,
             max_size=16 * 1024 * 1024,
@@ -434,7 +436,9 @@ class _Session:
     def _turn(self, vad: Event) -> None:
         item_id, previous = self._speech_item, self.conversation.last_id
         emulator, gate = self.emulator, self._gate
-        work = Work(emulator.prompter.answer())
+        tools = tuple(self.settings["tools"])
+        turn = CallerTurn(sound=bytes(gate.sound), rate=self._ear[0], tools=tools)
+        work = Work(emulator.prompter.answer(turn))
         emulator.works.append(work)
         self.conversation.heard_ms += max(0, gate.stopped_ms - gate.started_ms)
         self.say("input_audio_buffer.committed", item_id=item_id, previous_item_id=previous)
