@@ -11,6 +11,7 @@ No tool runs here: a `ToolWish` is only the model's request.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -142,6 +143,16 @@ class LanguageModel(Protocol):
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A model that keeps the text it has read: it can read the beginning of a conversation before
+    the answer to it is needed."""
+
+    def read_ahead(self, beginning: ModelRequest) -> Future[None]:
+        """Begin to read, and return at once. From any thread."""
         ...
 
 

@@ -257,7 +257,7 @@ class Providers:
         self._brains[context].warm(toolbox, before)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
-            model.warm(toolbox)
+            model.warm(toolbox, self._contexts[context].prompt)
 
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
         """Import the modules of their calls now: it takes 70 ms, in which running calls would have
