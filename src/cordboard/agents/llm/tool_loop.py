@@ -6,6 +6,9 @@ It runs in its own task, so that the model continues to write while a sentence i
 and tools run while the words before them are spoken. It may begin before the turn is certain
 (`Answering.sure`): until then it only reads.
 
+Calls that a model writes into its text are found there (`WrittenCalls`), for every service: the
+clouds' models do not write any, and a server of one's own may put any model behind any API.
+
 Every failure of a tool goes back to the model: an unknown tool, arguments that are not JSON, a
 refusal of the desk. After `most_rounds` the model must answer with the results it has.
 """
@@ -35,6 +38,7 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.llm.messages import Turn, complete, with_own_ids
+from cordboard.agents.llm.written_calls import Written, WrittenCalls
 from cordboard.errors import BrainError
 from cordboard.speech.sentences import SentenceSplitter, split_sentences
 from cordboard.tools.payload import as_payload
@@ -170,7 +174,9 @@ class Answering:
         """Send one request; return the tool calls."""
         parts = self._parts
         splitter = SentenceSplitter()
+        reader = WrittenCalls(parts.tools)
         wishes: list[ToolWish] = []
+        written: list[ToolWish] = []
         kept: list[JsonObject] = []
         reason: Reason = "other"
         messages = (*self._before, *self.turn.messages)
@@ -179,7 +185,7 @@ class Answering:
             async for piece in pieces:
                 match piece:
                     case TextPiece(text):
-                        self._say(splitter.feed(text))
+                        written += self._say_words(splitter, reader.feed(text))
                     case ToolWish():
                         wishes.append(piece)
                     case Kept(block):
@@ -187,7 +193,11 @@ class Answering:
                     case Finished(why, amounts):
                         reason = why
                         parts.used(Usage(parts.model.provider, parts.model.model, amounts))
+        written += self._say_words(splitter, reader.flush(cut=reason == "length"))
         self._say(splitter.flush())
+        # Some servers send a call, and leave its text in the words.
+        sent = {(wish.name, wish.arguments) for wish in map(_compact, wishes)}
+        wishes += (one for one in map(_compact, written) if (one.name, one.arguments) not in sent)
         if not may_ask:
             wishes = []
         taken = (m.wish_id for m in messages if isinstance(m, ToolAnswered))
@@ -222,6 +232,13 @@ class Answering:
             self._said.append(sentence)
             self._out.put_nowait(sentence)
 
+    def _say_words(self, splitter: SentenceSplitter, pieces: list[Written]) -> list[ToolWish]:
+        """Say the words among the pieces; return the calls."""
+        for piece in pieces:
+            if isinstance(piece, TextPiece):
+                self._say(splitter.feed(piece.text))
+        return [piece for piece in pieces if isinstance(piece, ToolWish)]
+
     def _write_down(self, wishes: tuple[ToolWish, ...], kept: tuple[JsonObject, ...]) -> None:
         text, self._said = " ".join(self._said), []
         if text or wishes:
@@ -234,6 +251,12 @@ def _arguments(wish: ToolWish) -> JsonObject | None:
     except orjson.JSONDecodeError:
         return None
     return arguments if isinstance(arguments, dict) else None
+
+
+def _compact(wish: ToolWish) -> ToolWish:
+    """Return it with its arguments in the shortest form, to compare it with others."""
+    arguments = _arguments(wish)
+    return wish if arguments is None else replace(wish, arguments=orjson.dumps(arguments).decode())
 
 
 def _sendable(wish: ToolWish) -> ToolWish:
