@@ -64,7 +64,9 @@ class LlmBrain:
         try:
             self._model.load()
             if isinstance(self._model, ReadsAhead):
-                self._model.read_ahead(ModelRequest(self._system(prompt, tools), (), tools)).result()
+                self._model.read_ahead(
+                    ModelRequest(self._system(prompt, tools), (), tools)
+                ).result()
         except BrainError as error:
             log.error("model_not_loaded", provider=self._model.provider, reason=str(error))
             self._problem = error

@@ -60,9 +60,9 @@ class GgufBrain(LanguageModelBrain):
     max_tokens: int = Field(300, ge=1, description="Most tokens of one answer.")
     tool_calls: Literal["text", "template"] = Field(
         "text",
-        description="`text`: tools are described in the prompt, and called by a line of text that a "
-        "grammar keeps in form: for small models. `template`: the way of the file's own template, "
-        "for models that were trained for tools.",
+        description="`text`: tools are described in the prompt, and called by a line of text that "
+        "a grammar keeps in form: for small models. `template`: the way of the file's own "
+        "template, for models that were trained for tools.",
     )
     missing_arguments: str = Field(
         "Please tell me {arguments}.",

@@ -43,14 +43,20 @@ from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.local.config import GgufBrain
-from cordboard.vendors.local.tools_in_text import chat_messages, grammar, question, unsaid
+from cordboard.vendors.local.tools_in_text import (
+    UNSAID_BIAS,
+    chat_messages,
+    grammar,
+    question,
+    unsaid,
+)
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 from cordboard.vendors.openai.config import OpenAIChatBrain
 from cordboard.vendors.openai.limits import OPENAI_CHAT
 
 PREFIX_MEMORY_MB = 512
-"""Memory for the beginnings of several contexts (llama.cpp's `cache_ram`): about 30 kB a token with a
-model of 1.5 billion parameters, besides the one in use."""
+"""Memory for the beginnings of several contexts, besides the one in use (llama.cpp's `cache_ram`):
+about 30 kB a token with a model of 1.5 billion parameters."""
 _NOTED_WAIT = 0.05
 """Seconds of waiting for another answer that are logged."""
 
@@ -129,7 +135,7 @@ class GgufModel:
         try:
             await self._its_turn(chunks)
             reader = self._wire.reader()
-            calls = _CallsInText(request, self._settings)
+            calls = _CheckedCalls(request, self._settings)
             seconds = self._settings.first_token_ms / 1000
             while (chunk := await self._next(chunks, seconds)) is not None:
                 seconds = self._settings.stall_ms / 1000
@@ -163,7 +169,7 @@ class GgufModel:
                 await chunks.get()
         except TimeoutError:
             log.warning("gguf_busy", model=self.model, waited_ms=self._settings.wait_ms)
-            raise BrainError("the model is still answering another call", "quota") from None
+            raise BrainError("the model is busy with other answers", "quota") from None
         waited = time.monotonic() - began
         if waited >= _NOTED_WAIT:
             log.info("gguf_waited", model=self.model, waited_ms=round(waited * 1000))
@@ -194,22 +200,26 @@ class GgufModel:
         body["messages"] = chat_messages(request)
         if self._grammars:
             body["grammar"] = grammar(request)
+            body["logit_bias"] = UNSAID_BIAS if request.tools else []
         return body
 
     def _read(self, beginning: ModelRequest) -> None:
-        """Read a beginning into the model's memory. A failure is the first answer's failure too, and
-        is reported there."""
+        """Read a beginning into the model's memory. Raises `BrainError` only if the model cannot be
+        loaded: another failure is that of the first answer too, which reports it."""
         began = time.monotonic()
-        timings: JsonObject = {}
-
-        def take(chunk: JsonObject) -> bool:
-            timings.update(chunk.get("timings") or {})
-            return False
-
+        last: JsonObject = {}
+        server = self._loaded()
         body = {**self._body(beginning), "max_tokens": 0}
-        self._loaded().handle_chat_completions(body, take)
+        try:
+            server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
+        except RuntimeError as error:
+            last["error"] = str(error)
+        if last.get("error"):
+            log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
+            return
+        tokens = (last.get("timings") or {}).get("prompt_n")
         took = round((time.monotonic() - began) * 1000)
-        log.info("gguf_read_ahead", tokens=timings.get("prompt_n"), took_ms=took)
+        log.info("gguf_read_ahead", model=self.model, tokens=tokens, took_ms=took)
 
     def _loaded(self) -> Any:
         """Return the model; the first user loads it. Raises `BrainError`."""
@@ -248,7 +258,7 @@ _BEGUN: JsonObject = {}
 """Stands in the queue for the moment at which the model takes a request."""
 
 
-class _CallsInText:
+class _CheckedCalls:
     """Finds the calls in an answer's text; one that lacks arguments becomes a question."""
 
     def __init__(self, request: ModelRequest, settings: GgufBrain) -> None:
@@ -260,7 +270,7 @@ class _CallsInText:
         match read:
             case Broken():
                 return
-            case TextPiece(text):
+            case TextPiece(text) if self._settings.tool_calls == "text":
                 yield from map(self._checked, self._calls.feed(text))
             case Finished(reason):
                 yield from map(self._checked, self._calls.flush(cut=reason == "length"))
@@ -269,9 +279,5 @@ class _CallsInText:
                 yield read
 
     def _checked(self, piece: TextPiece | ToolWish) -> TextPiece | ToolWish:
-        if isinstance(piece, TextPiece) or self._settings.tool_calls == "template":
-            return piece
-        missing = unsaid(piece, self._request)
-        if not missing:
-            return piece
-        return TextPiece(question(missing, self._settings.missing_arguments))
+        missing = unsaid(piece, self._request) if isinstance(piece, ToolWish) else ()
+        return TextPiece(question(missing, self._settings.missing_arguments)) if missing else piece

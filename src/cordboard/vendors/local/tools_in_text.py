@@ -65,8 +65,10 @@ _JSON_STYLE: JsonObject = {
     "key_separator": ": ",
     "lenient": True,
 }
-"""llguidance: JSON as in `EXAMPLES`; keywords of a schema that it does not know are ignored, because
-the desk checks the arguments anyway."""
+"""llguidance: JSON as in `EXAMPLES`; keywords of a schema that it does not know are ignored,
+because the desk checks the arguments anyway."""
+UNSAID_BIAS = [['"?', 2.0], [' "?', 2.0], ['?"', 2.0]]
+"""llama.cpp's `logit_bias`: without it the model rather invents an argument than write `UNSAID`."""
 _NO_SPEECH = r"\n{}\[\]<>|`_*#\\"
 _SPEECH = rf"/([^C{_NO_SPEECH}]|C[^A{_NO_SPEECH}])[^{_NO_SPEECH}]*/"
 """One line without the characters of machines, and not beginning like a call."""
@@ -79,13 +81,19 @@ _DIGIT_WORDS = {
 } | {"oh": "0"}
 
 
+_GOODBYE = ("No, that was everything. Goodbye.", "CALL hangup_call {}")
+"""One more example where the engine's own tool is in the toolbox: else the model says goodbye and
+leaves the line open."""
+
+
 def chat_messages(request: ModelRequest) -> list[JsonObject]:
     """Return a request as messages of Chat Completions that need no support of tools."""
     system = [request.system] if request.system else []
     examples: list[JsonObject] = []
     if request.tools:
         system.append(INSTRUCTIONS.format("\n".join(map(_listed, request.tools))))
-        for caller, agent in EXAMPLES:
+        ends = any(tool.name == "hangup_call" for tool in request.tools)
+        for caller, agent in (*EXAMPLES, *((_GOODBYE,) if ends else ())):
             examples += (_spoken("user", caller), _spoken("assistant", agent))
     said = [_spoken("system", "\n\n".join(system))] if system else []
     return [*said, *examples, *(_message(message) for message in request.messages)]
