@@ -46,6 +46,8 @@ _FACTS = frozenset(f"{_DAYS} {_NUMBERS}".split())
 _MACHINE = re.compile(
     r"[{}\[\]<>|_\\`*#=]|://|\bCALL\b|\bRESULT\b|\bJSON\b|\bnull\b|\bargument", re.IGNORECASE
 )
+_BUSY = 1.5
+"""Load average."""
 Progress = Callable[[str], None]
 
 
@@ -118,10 +120,11 @@ def configuration(brain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def patient_brain() -> dict[str, Any]:
-    """Return the settings of the model: the defaults, with timeouts for a busy machine. Raises
-    `KitError`."""
+    """Return the settings of the model: the defaults, with timeouts for a busy machine, and there
+    with one thread: two wait for each other. Raises `KitError`."""
     patience = dict.fromkeys(("wait_ms", "first_token_ms", "stall_ms"), 120_000)
-    return {"type": "gguf", "model": model_file(), **patience}
+    threads = 2 if os.getloadavg()[0] < _BUSY else 1
+    return {"type": "gguf", "model": model_file(), "n_threads": threads, **patience}
 
 
 async def ask_all(brain: Mapping[str, Any], progress: Progress) -> list[Outcome]:

@@ -34,6 +34,7 @@ class Llama:
         self.read: list[dict[str, Any]] = []
         """Requests without an answer: beginnings that are read ahead."""
         self.threads: set[str] = set()
+        self.loaded = 0
         self.stopped = threading.Event()
         self.answer: list[Any] = [chunk("Hello. "), chunk("Yes."), chunk(None, "stop")]
         self.fails = False
@@ -42,6 +43,7 @@ class Llama:
         if self.fails:
             raise RuntimeError("Failed to init server")
         assert params.n_parallel == 1
+        self.loaded += 1
         return self
 
     def handle_chat_completions(self, body: dict[str, Any], take: Callable[[Any], bool]) -> None:
@@ -113,6 +115,15 @@ async def test_the_prefix_and_each_answer_are_read_ahead(llama: Llama, tmp_path:
     assert prefix == opened == asked["messages"][:-1]
     said = [(message["role"], message["content"]) for message in answered[len(prefix) :]]
     assert said == [("user", "hi"), ("assistant", "Hello. Yes.")]
+
+
+async def test_a_closed_model_is_not_loaded_to_read_ahead(llama: Llama, tmp_path: Path) -> None:
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    await brain.close()
+    brain.open(session())
+    await brain.close()
+    assert llama.loaded == 1
 
 
 async def test_a_model_trained_for_tools_gets_them_by_its_template(

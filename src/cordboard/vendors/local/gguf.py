@@ -204,14 +204,15 @@ class GgufModel:
         return body
 
     def _read(self, beginning: ModelRequest) -> None:
-        """Read a beginning into the model's memory. Raises `BrainError` only if the model cannot be
-        loaded: another failure is that of the first answer too, which reports it."""
+        """Read a beginning into the memory of a loaded model. Raises nothing: a failure is that of
+        the first answer too, which reports it."""
+        if self._server is None:
+            return
         began = time.monotonic()
         last: JsonObject = {}
-        server = self._loaded()
         body = {**self._body(beginning), "max_tokens": 0}
         try:
-            server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
+            self._server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
         except RuntimeError as error:
             last["error"] = str(error)
         if last.get("error"):
