@@ -10,6 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
@@ -67,9 +68,8 @@ async def test_a_call_has_the_form_of_its_schema(model: GgufModel) -> None:
     events = await answer(model, request("Paint my room in red, please.", tools=[paint]))
     assert isinstance(events[-1], Finished)
     (wish,) = (event for event in events if isinstance(event, ToolWish))
-    assert (wish.name, wish.arguments) in {
-        ("paint_room", f'{{"colour": "{colour}"}}') for colour in ("vermilion", "cobalt")
-    }
+    assert wish.name == "paint_room"
+    assert orjson.loads(wish.arguments)["colour"] in ("vermilion", "cobalt")
 
 
 @pytest.mark.parametrize("number", range(len(ODD)))

@@ -139,7 +139,7 @@ def test_calls_and_results_are_text_in_the_conversation() -> None:
         request(AgentSaid("Wait.", (wish,)), ToolAnswered("a", "order_taxi", {"status": "ok"}))
     )
     assert told[-2:] == [
-        {"role": "assistant", "content": 'Wait.\nCALL order_taxi {"door":"north"}'},
+        {"role": "assistant", "content": 'Wait.\nCALL order_taxi {"door": "north"}'},
         {"role": "user", "content": 'RESULT {"status":"ok"}'},
     ]
 

@@ -11,6 +11,7 @@ for the argument. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -163,10 +164,14 @@ def _message(message: Message) -> JsonObject:
         case CallerSaid(text):
             return _spoken("user", text)
         case AgentSaid(text, wishes, _):
-            calls = (f"CALL {wish.name} {wish.arguments}" for wish in wishes)
-            return _spoken("assistant", "\n".join(filter(None, (text, *calls))))
+            return _spoken("assistant", "\n".join(filter(None, (text, *map(_call, wishes)))))
         case ToolAnswered(_, _, payload, _):
             return _spoken("user", f"RESULT {orjson.dumps(payload).decode()}")
+
+
+def _call(wish: ToolWish) -> str:
+    """Return a call as the model wrote it: then llama.cpp finds it among the text it has read."""
+    return f"CALL {wish.name} {json.dumps(arguments_of(wish), ensure_ascii=False)}"
 
 
 def _spoken(role: str, text: str) -> JsonObject:
