@@ -56,6 +56,7 @@ async def test_it_talks_and_calls_tools(server: str) -> None:
             temperature=0,
             max_tokens=120,
             eager=False,
+            spoken_style="",
             speak_results=True,
             first_token_ms=120_000,
             stall_ms=120_000,
@@ -65,6 +66,6 @@ async def test_it_talks_and_calls_tools(server: str) -> None:
     dialogue = brain.open(DialogueSession("You are a weather desk.", (WEATHER,), ask))
     spoken = [sentence async for sentence in dialogue.respond("How is the weather in Bergen?")]
     await brain.close()
-    assert asked == [("get_weather", {"city": "Bergen"})]
+    assert asked == [("get_weather", {"city": "Bergen"})], spoken
     assert spoken[-1] == "In Bergen it rains, 9 degrees."
     assert not any(sign in sentence for sentence in spoken for sign in "{}<>_`")

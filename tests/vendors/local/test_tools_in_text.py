@@ -145,6 +145,21 @@ def test_calls_and_results_are_text_in_the_conversation() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (AgentSaid("It rains in Oslo. It is cold."), '{"status":"ok"}'),
+        (AgentSaid("It rains"), '{"status":"ok"}'),  # the caller interrupted
+        (AgentSaid("Rain."), '{"status":"ok","message":"It rains in Oslo.","data":{"mm":3}}'),
+        (CallerSaid("Hm?"), '{"status":"ok","message":"It rains in Oslo.","data":{"mm":3}}'),
+    ],
+)
+def test_a_result_that_was_spoken_is_not_read_twice(said: Any, shown: str) -> None:
+    payload = {"status": "ok", "message": "It rains in Oslo.", "data": {"mm": 3}}
+    told = chat_messages(request(ToolAnswered("a", "weather", payload), said))
+    assert told[-2]["content"] == f"RESULT {shown}"
+
+
+@pytest.mark.parametrize(
     ("value", "heard", "asked"),
     [
         ("?", "anything", True),

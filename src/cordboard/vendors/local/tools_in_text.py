@@ -97,7 +97,8 @@ def chat_messages(request: ModelRequest) -> list[JsonObject]:
         for caller, agent in (*EXAMPLES, *((_GOODBYE,) if ends else ())):
             examples += (_spoken("user", caller), _spoken("assistant", agent))
     said = [_spoken("system", "\n\n".join(system))] if system else []
-    return [*said, *examples, *(_message(message) for message in request.messages)]
+    following = (*request.messages[1:], None)
+    return [*said, *examples, *map(_message, request.messages, following)]
 
 
 def grammar(request: ModelRequest) -> str:
@@ -159,14 +160,23 @@ def _with_unsaid(parameters: JsonObject | None) -> JsonObject:
     return {**schema, "properties": properties, "x-guidance": _JSON_STYLE}
 
 
-def _message(message: Message) -> JsonObject:
+def _message(message: Message, following: Message | None) -> JsonObject:
     match message:
         case CallerSaid(text):
             return _spoken("user", text)
         case AgentSaid(text, wishes, _):
             return _spoken("assistant", "\n".join(filter(None, (text, *map(_call, wishes)))))
         case ToolAnswered(_, _, payload, _):
-            return _spoken("user", f"RESULT {orjson.dumps(payload).decode()}")
+            told = {"status": payload["status"]} if _is_spoken(payload, following) else payload
+            return _spoken("user", f"RESULT {orjson.dumps(told).decode()}")
+
+
+def _is_spoken(payload: JsonObject, following: Message | None) -> bool:
+    """True if the words of a result are in the conversation already, as far as they were heard: a
+    report's data may be a thousand tokens, which take the model many seconds to read."""
+    words = str(payload.get("message") or "")
+    said = following.text if isinstance(following, AgentSaid) else ""
+    return bool(words and said) and (words in said or said in words)
 
 
 def _call(wish: ToolWish) -> str:
