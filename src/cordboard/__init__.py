@@ -1,4 +1,4 @@
-"""Cordboard: the exchange for voice agents.
+"""Cordboard: voice agents that answer telephone calls.
 
 It plugs each phone call into one YAML context (who the agent is, which provider speaks, which
 tools it may use) and keeps the conversation fast, honest and safe until the caller hangs up.

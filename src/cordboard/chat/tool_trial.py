@@ -29,8 +29,8 @@ from cordboard.config.call_variables import call_variables
 from cordboard.config.plugins import installed
 from cordboard.errors import ChatRefused
 from cordboard.generation.generation import Generation
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.payload import (
     DEFAULT_LIMITS,
     PayloadLimits,

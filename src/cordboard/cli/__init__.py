@@ -15,7 +15,7 @@ from cordboard.cli import call, chat, check, demo, elevenlabs, mcp, reload, run,
 from cordboard.errors import CordboardError
 
 app = typer.Typer(
-    help="Cordboard: the exchange for voice agents.",
+    help="Cordboard: voice agents that answer telephone calls.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
