@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.agent_api.language_model import (
+    AgentSaid,
     CallerSaid,
     Finished,
     ModelEvent,
@@ -79,12 +81,18 @@ async def test_no_schema_keeps_the_model_from_answering(model: GgufModel, number
 
 
 async def test_what_was_read_ahead_is_not_read_again(model: GgufModel) -> None:
-    long = "You are the telephone desk of a furniture shop in Lerwick. " * 12
+    tool = taxi({"type": "object", "properties": {}})
+    begun = [
+        ModelRequest(f"You are the telephone desk of {shop}.", (AgentSaid("Hello!"),), (tool,))
+        for shop in ("a furniture shop", "a bakery")
+    ]
     with capture_logs() as logged:
-        for system in (long, f"Another context. {long}"):
-            await asyncio.wrap_future(model.read_ahead(request(system=system)))
-        events = await answer(model, request("Hi.", system=long))
+        for beginning in begun:
+            await asyncio.wrap_future(model.read_ahead(beginning))
+        conversation = (*begun[0].messages, CallerSaid("Hi."))
+        events = await answer(model, replace(begun[0], messages=conversation))
     tokens = [entry["tokens"] for entry in logged if entry["event"] == "gguf_read_ahead"]
+    assert len(tokens) == 2
     assert min(tokens) > 100
     (finished,) = (event for event in events if isinstance(event, Finished))
     assert finished.amounts["input_text_tokens"] < 40

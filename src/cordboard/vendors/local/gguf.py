@@ -213,7 +213,7 @@ class GgufModel:
         body = {**self._body(beginning), "max_tokens": 0}
         try:
             self._server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             last["error"] = str(error)
         if last.get("error"):
             log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
@@ -239,6 +239,7 @@ class GgufModel:
             params.cpuparams.n_threads = settings.n_threads
             params.cpuparams_batch.n_threads = settings.n_threads
             params.use_jinja = True
+            params.prefill_assistant = False  # a beginning ends with words of the agent
             params.verbosity = -1
             # llama.cpp also listens on a port of the loopback interface; only we may use it.
             params.api_keys = [secrets.token_hex()]
