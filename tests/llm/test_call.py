@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from cordboard.config.load import load
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard_testkit.caller_voice import render_script
 from cordboard_testkit.simulated_call import bench, save, voice_of
