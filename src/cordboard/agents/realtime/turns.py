@@ -399,7 +399,12 @@ class Turns:
             self.caller_stopped(None)
 
     def given_up(self) -> None:
-        """Note that there will be no new connection: this service owes nothing any more."""
+        """Note that there will be no new connection: this service owes nothing any more. A voice
+        that it has not reported is reported here, so that the next agent hears it."""
+        began, last = self._trace.began_at, self._trace.last_voice_at or 0.0
+        unreported = self.unheard and not self.not_written_down
+        if unreported and began is not None and self._loop.time() - last <= LONGEST_PAUSE:
+            self._stage.emit(CallerStarted(began))
         self.lost()
         self.owes = self._done_pending = False
         self.asks.clear()
