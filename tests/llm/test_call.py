@@ -15,7 +15,7 @@ from cordboard.config.load import load
 from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard_testkit.caller_voice import render_script
-from cordboard_testkit.simulated_call import bench, save, voice_of
+from cordboard_testkit.simulated_call import bench, voice_of
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.asterisk, pytest.mark.voices]
@@ -62,8 +62,6 @@ async def test_a_call_through_asterisk_is_answered_by_the_model_and_its_tool(
             script = await render_script(voice_of(place.engine), lines)
             placed = await place.place("desk", script, wait_for_hangup=60)
     history = placed.history
-    if kept := os.environ.get("CORDBOARD_KEEP_CALL"):
-        save(placed, Path(kept))
     assert history.troubles == []
     tools = [(tool.name, tool.arguments, tool.status) for tool in history.tools]
     assert tools[0] == ("get_weather", {"icao": "ENBR"}, "ok")
