@@ -41,7 +41,7 @@ async def test_it_runs_tools_and_remembers(parlour: Parlour) -> None:
         assert emulator.violations == []
         roles = [message["role"] for message in emulator.asked[-1]["messages"]]
         assert roles == [
-            "system", "assistant", "user", "assistant", "tool", "tool", "assistant", "user"
+            "system", "user", "assistant", "user", "assistant", "tool", "tool", "assistant", "user"
         ]  # fmt: skip
         lines = parlour.ledger(session.session_id)
         used = [line for line in lines if line["type"] == "agent.used"]

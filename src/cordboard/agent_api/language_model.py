@@ -44,12 +44,15 @@ class ToolWish:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Opaque data of the service (sealed thoughts) that it needs back with the message."""
+    """Opaque data of the service that it needs back with the message."""
 
     block: JsonObject
+    lasting: bool = False
+    """False for sealed thoughts, which it needs only until words have followed the tools."""
 
 
-Reason: TypeAlias = Literal["stop", "tools", "length", "refused", "other"]
+Reason: TypeAlias = Literal["stop", "tools", "length", "refused", "paused", "other"]
+"""`paused`: the service wants the message back as it is, and then goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class AgentSaid:
     text: str
     wishes: tuple[ToolWish, ...] = ()
     kept: tuple[JsonObject, ...] = ()
+    lasting: tuple[JsonObject, ...] = ()
+    """Kept data that belongs to the words for good."""
 
 
 @dataclass(frozen=True, slots=True)

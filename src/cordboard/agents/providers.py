@@ -206,6 +206,8 @@ class Providers:
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
+        for brain in self._model_brains.values():
+            brain.begin()
         for name, chosen in self._providers.items():
             if name in self.unmade:
                 continue

@@ -207,8 +207,8 @@ def test_a_call_in_the_text_runs_and_is_not_spoken() -> None:
         assert await table.say("how is it there") == ["Moment.", "It is sunny."]
         assert told(model.requests[1].messages) == [
             "caller: how is it there",
-            "agent: Moment. [own_1]",
-            "tool own_1: ok Sunny in Oslo.",
+            "agent: Moment. [own000001]",
+            "tool own000001: ok Sunny in Oslo.",
         ]
 
     run(scene)
@@ -219,7 +219,9 @@ def test_a_written_call_of_a_tool_that_does_not_exist_is_refused() -> None:
         model = ScriptedModel(words('CALL delete_all {"a": 1}'), words("I cannot."))
         table = Table(model)
         assert await table.say("delete it") == ["I cannot."]
-        assert told(model.requests[1].messages)[-1] == "tool own_1: refused There is no such tool."
+        assert (
+            told(model.requests[1].messages)[-1] == "tool own000001: refused There is no such tool."
+        )
 
     run(scene)
 

@@ -109,6 +109,10 @@ NOTATIONS: dict[str, tuple[str, list[Call]]] = {
         "[TOOL_CALLS]hangup_call[ARGS]{}",
         [OSLO, HANGUP],
     ),
+    "lm studio": (
+        '[TOOL_REQUEST]{"name": "get_weather", "arguments": {"place": "Oslo"}}[END_TOOL_REQUEST]',
+        [OSLO],
+    ),
     "llama": (
         '<|python_tag|>{"name": "get_weather", "parameters": {"place": "Oslo"}}<|eom_id|>',
         [OSLO],

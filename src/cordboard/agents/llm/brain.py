@@ -97,6 +97,11 @@ class LlmBrain:
         dialogue.read_ahead()
         return dialogue
 
+    def begin(self) -> None:
+        """Let a server of one's own read ahead; needs the event loop, as `warm` does not."""
+        if self._problem is None and isinstance(self._model, ReadsAhead):
+            self._model.warm()
+
     async def close(self) -> None:
         """Close the connections to the service. Idempotent."""
         await self._model.close()

@@ -144,7 +144,7 @@ class Answering:
     async def _rounds(self) -> None:
         for number in range(self._parts.most_rounds + 1):
             wishes, reason = await self._ask_model(may_ask=number < self._parts.most_rounds)
-            if not wishes:
+            if not wishes and reason != "paused":
                 self._end_with_words(reason)
                 return
             await self._sure.wait()
@@ -177,7 +177,7 @@ class Answering:
         reader = WrittenCalls(parts.tools)
         wishes: list[ToolWish] = []
         written: list[ToolWish] = []
-        kept: list[JsonObject] = []
+        kept: list[Kept] = []
         reason: Reason = "other"
         messages = (*self._before, *self.turn.messages)
         request = ModelRequest(parts.system, messages, parts.tools, may_ask)
@@ -188,8 +188,8 @@ class Answering:
                         written += self._say_words(splitter, reader.feed(text))
                     case ToolWish():
                         wishes.append(piece)
-                    case Kept(block):
-                        kept.append(block)
+                    case Kept():
+                        kept.append(piece)
                     case Finished(why, amounts):
                         reason = why
                         parts.used(Usage(parts.model.provider, parts.model.model, amounts))
@@ -202,7 +202,8 @@ class Answering:
             wishes = []
         taken = (m.wish_id for m in messages if isinstance(m, ToolAnswered))
         named = with_own_ids(wishes, taken)
-        self._write_down(tuple(map(_sendable, named)), tuple(kept) if named else ())
+        needed = [one for one in kept if one.lasting or named or reason == "paused"]
+        self._write_down(tuple(map(_sendable, named)), needed)
         return named, reason
 
     async def _run_tools(self, wishes: tuple[ToolWish, ...]) -> None:
@@ -239,10 +240,12 @@ class Answering:
                 self._say(splitter.feed(piece.text))
         return [piece for piece in pieces if isinstance(piece, ToolWish)]
 
-    def _write_down(self, wishes: tuple[ToolWish, ...], kept: tuple[JsonObject, ...]) -> None:
+    def _write_down(self, wishes: tuple[ToolWish, ...], kept: Sequence[Kept]) -> None:
         text, self._said = " ".join(self._said), []
-        if text or wishes:
-            self.turn.messages.append(AgentSaid(text, wishes, kept))
+        thoughts = tuple(one.block for one in kept if not one.lasting)
+        lasting = tuple(one.block for one in kept if one.lasting)
+        if text or wishes or thoughts:
+            self.turn.messages.append(AgentSaid(text, wishes, thoughts, lasting))
 
 
 def _arguments(wish: ToolWish) -> JsonObject | None:

@@ -70,8 +70,16 @@ _RECIPIENT = re.compile(r"to=([\w.:/-]+)")
 _ANALYSIS = re.compile(r"\s*analysis(?=[A-Z])")
 _ANALYSIS_ENDS = re.compile(r"assistantfinal")
 """Harmony's marks, where a server has removed the tokens around them."""
-_BRACKETS = {"[TOOL_CALLS]": "calls", "[THINK]": "silent"}
-_BRACKETS_DROPPED = ("[/TOOL_CALLS]", "[/THINK]", "[ARGS]", "[CALL_ID]")
+_NEVER = re.compile(r"(?!)")
+"""The contents go on to the end of the answer."""
+_BRACKETS: dict[str, tuple[Literal["silent", "calls"], re.Pattern[str]]] = {
+    "[TOOL_CALLS]": ("calls", _NEVER),
+    "[TOOL_REQUEST]": ("calls", re.compile(r"\[END_TOOL_REQUEST\]")),
+    "[TOOL_RESULT]": ("silent", re.compile(r"\[END_TOOL_RESULT\]")),
+    "[THINK]": ("silent", re.compile(r"\[/THINK\]")),
+}
+"""Of Mistral's models, and of LM Studio for models without a form of their own."""
+_BRACKETS_DROPPED = ("[/TOOL_CALLS]", "[/THINK]", "[END_TOOL_REQUEST]", "[ARGS]", "[CALL_ID]")
 _OBJECT = re.compile(r"\{\s*(?=[\"}])|\[\s*\{\s*(?=\")")
 _OBJECT_BEGINS = re.compile(r"\{\s*\Z|\[\s*(?:\{\s*)?\Z")
 _FENCE = re.compile(r"```([\w-]*)\s*")
@@ -91,8 +99,6 @@ _SEPARATORS = re.compile(r"[\s;,}\])]*")
 _IN_JSON = re.compile(r"[\"\\{}\[\]]")
 _IN_PYTHON = re.compile(r"[\"'\\(){}\[\]]")
 _LAST_WORD = re.compile(r"(?<![\w.-])[\w.-]+\Z")
-_NEVER = re.compile(r"(?!)")
-"""The contents go on to the end of the answer."""
 
 
 @dataclass(slots=True)
@@ -334,11 +340,9 @@ class WrittenCalls:
 
     def _read_object(self, at: int, *, final: bool) -> bool:
         text = self._text
-        for mark, kind in _BRACKETS.items():
+        for mark, (kind, ends) in _BRACKETS.items():
             if text.startswith(mark, at):
-                silent = kind == "silent"
-                block = _Block("silent", re.compile(r"\[/THINK\]")) if silent else None
-                return self._begin(block or _Block("calls", _NEVER), at + len(mark))
+                return self._begin(_Block(kind, ends), at + len(mark))
         for mark in _BRACKETS_DROPPED:
             if text.startswith(mark, at):
                 return self._drop(at + len(mark))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cordboard.agent_api.provider import Parts, Provider
 from cordboard.vendors.openai.config import (
+    LOCAL_COLD_START_MS,
     OpenAIChatBrain,
     OpenAIRealtimeProvider,
     OpenAIResponsesBrain,
@@ -47,9 +48,16 @@ def _tts(section: OpenAITts, parts: Parts) -> Voice:
 
 def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:
     from cordboard.agents.llm.http_model import HttpModel
+    from cordboard.agents.llm.local_server import LocalServerModel
     from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 
-    return HttpModel(OpenAIChatWire(section), section, parts.key)
+    wire, cold = OpenAIChatWire(section), section.cold_start_ms
+    own = section.base_url is not None and section.api_key is None
+    if cold is None and own and not section.token_command:
+        cold = LOCAL_COLD_START_MS
+    if not cold:
+        return HttpModel(wire, section, parts.key)
+    return LocalServerModel(wire, section, parts.key, cold / 1000)
 
 
 def _responses(section: OpenAIResponsesBrain, parts: Parts) -> LanguageModel:

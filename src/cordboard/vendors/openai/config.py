@@ -216,6 +216,9 @@ class OpenAITts(Service):
     speed: float = Field(1.0, ge=0.25, le=4.0, description="OpenAI's `speed`.")
 
 
+LOCAL_COLD_START_MS = 60_000
+
+
 class OpenAIChatBrain(ModelBrain):
     """Chat Completions, by OpenAI or any service that speaks like it (Ollama, vLLM, llama.cpp).
 
@@ -247,10 +250,19 @@ class OpenAIChatBrain(ModelBrain):
         None, description="Service tier that is paid for."
     )
 
+    cold_start_ms: int | None = Field(
+        None,
+        ge=0,
+        le=600_000,
+        description="In place of `first_token_ms`, for a server that has not answered for four "
+        "minutes: it may have to load its model. Such a server also reads the prompts ahead, at "
+        "start-up. 0 = neither. Left out: 60000 with a `base_url` and no `api_key`, otherwise 0.",
+    )
+
     @property
     def needs_key(self) -> bool:
         """A service of your own needs no key."""
-        return self.base_url is None
+        return self.base_url is None and super().needs_key
 
 
 class ResponsesReasoning(Section):

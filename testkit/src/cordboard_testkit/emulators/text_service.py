@@ -98,6 +98,11 @@ class TextEmulator:
         self._retry_after = retry_after
         self._service = HttpService([*routes])
         self._book = Book()
+        self.streams = True
+        """False: it sends each answer at once, whatever was asked for, as simple servers do."""
+        self.cold_seconds = 0.0
+        """Time that the model takes to load; the first request waits for it, and others with it."""
+        self._loaded_at: float | None = None
         self.gave_up = 0
         """Number of answers whose reader left before the end."""
 
@@ -161,9 +166,12 @@ class TextEmulator:
         fault = self._fault_before(wanted)
         if fault is not None:
             return await self._fail(request, language, fault)
-        reply = self._reply(wanted)
+        await self._load()
+        # One token: the prompt is only to be read.
+        one = body.get("max_tokens") == 1
+        reply = Reply("A") if one else self._reply(wanted)
         await asyncio.sleep(self._prompter.thinking)
-        if not wanted.stream:
+        if not (wanted.stream and self.streams):
             return JSONResponse(language.whole(body, reply))
         events = self._events(request, language, body, reply)
         return StreamingResponse(in_pieces(events), media_type="text/event-stream")
@@ -172,6 +180,12 @@ class TextEmulator:
         self._book.violations.append(refused.message)
         status, told = language.refusal(refused)
         return JSONResponse(told, status, headers=refused.headers)
+
+    async def _load(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._loaded_at is None:
+            self._loaded_at = now + self.cold_seconds
+        await asyncio.sleep(self._loaded_at - now)
 
     def _note(self, request: Request, body: Any) -> None:
         query = dict(request.query_params)
