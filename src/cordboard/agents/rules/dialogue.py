@@ -92,10 +92,8 @@ class RulesDialogue:
         return is_whole_answer(self._look(text), self._reading(text), self._state, self._grammar)
 
     def understood(self, text: str) -> str:
-        """Return the caller's words with misheard names corrected, as far as they were understood
-        with certainty in the present state, else `text` itself. Must be called before `respond`."""
-        reading = self._reading(text)
-        return self._grammar.understood(self._look(text), reading) if reading else text
+        """Return `text`: names are put right by listening again only."""
+        return text
 
     def doubt(self, text: str) -> Doubt | None:
         """See `Doubter.doubt`."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import SequenceMatcher
 
 from cordboard.agents.rules.builtin import (
     COURTESIES,
@@ -24,24 +23,19 @@ from cordboard.agents.rules.builtin import (
     steering_of,
     with_built_in,
 )
-from cordboard.agents.rules.evidence import (
-    Evidence,
-    Support,
-    compile_evidence,
-    weigh_all,
-)
 from cordboard.agents.rules.filling import Filled, fill, is_unknown
 from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
-from cordboard.agents.rules.matching import Fit, Look, WordingTable, is_common
+from cordboard.agents.rules.matching import Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     FILLERS,
-    Token,
     denied_places,
-    is_over,
+    is_common,
     plain,
     plain_sentence,
+    stem,
+    told_places,
     tokenise,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
@@ -67,10 +61,9 @@ _LONG = 900.0
 _EXACT = 0.05
 _WHOLE = 0.12
 _VERBATIM = 0.2
-"""Quality up to which an utterance is a sentence of the rules."""
-_RATHER = 0.3
+"""Distance up to which an utterance is a sentence of the rules."""
 _NEARLY = 0.45
-"""Quality up to which it is one where there is no other evidence."""
+"""Distance up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
 """Evidence that is enough by itself."""
 _STRANGE = 0.1
@@ -81,7 +74,6 @@ _WORTH_ASKING = 0.4
 _FEW = 3
 """Content words of a possible answer that is not a value of the list."""
 _CORRECTING = frozenset("no not wrong rather".split())
-_ENDING = frozenset("hang end finish disconnect".split())
 _TAIL = 4
 """Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
@@ -142,11 +134,9 @@ class Grammar:
     """The words of the lists' names, and of all sentences."""
     entries: Sequence[_Entry]
     index: SoundIndex
-    table: WordingTable
-    evidence: Sequence[Evidence]
+    matcher: Matcher
     cues: Mapping[str, Mapping[str, frozenset[str]]]
     """Intent → slot → words beside it."""
-    courtesy: frozenset[str]
     harmless: frozenset[str]
     """Intents that may run needlessly."""
 
@@ -157,15 +147,14 @@ class Grammar:
         phrases: dict[str, list[Span]] = {}
         alphabet: list[AlphabetHit] = []
         for place, token in enumerate(tokens):
-            if token.said in self.vocabulary:
-                words.setdefault(token.said, []).append((place, place + 1, 1.0))
+            words.setdefault(stem(token.said), []).append((place, place + 1, 1.0))
         for hit in self.index.find(tokens):
             entry = self.entries[hit.entry]
             if entry.word:
                 single = tokens[hit.start].text if hit.end - hit.start == 1 else ""
                 if hit.cost and single not in self.names:
                     found = (hit.start, hit.end, max(0.1, 1.0 - 2 * hit.cost))
-                    words.setdefault(entry.word, []).append(found)
+                    words.setdefault(stem(entry.word), []).append(found)
             elif entry.list:
                 said = tokens[hit.start : hit.end]
                 loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
@@ -179,44 +168,30 @@ class Grammar:
             near = _without_confusion(phrases.get(name, ()))
             around = Surroundings(near, alphabet, self.vocabulary, today)
             spans[name] = finder.find(tokens, around)
-        return Look(text, tokens, words, spans, denied_places(tokens), self.vocabulary)
+        return Look(text, tokens, words, spans, denied_places(tokens), told_places(tokens), self.vocabulary)
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
         """Return the meaning of the utterance; None when nothing fits. See the module's
         docstring."""
         if not look.tokens:
             return None
-        fits = self.table.fits(look, self.intents.keys(), self.courtesy)
-        best = fits[0] if fits else None
-        order = {fit.intent: place for place, fit in enumerate(fits)}
-        supports = weigh_all(self.evidence, look)
-        supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
-        top = supports[0] if supports else None
-        values = self._values(look, expected) if expected is not None else None
-        if values is not None and self._is_other(top, expected):
-            values = None
-        nearness = best.quality if best is not None else 1.0
-        steers = best is not None and best.intent in self.steering
+        scores = self.matcher.scores(look)
+        nearest = min(scores, key=lambda score: score.distance, default=None)
+        top = next((score for score in scores if score.evidence), None)
+        distance = nearest.distance if nearest is not None else 1.0
+        steers = nearest is not None and nearest.intent in self.steering
         words = top.words if top is not None else 0.0
-        if nearness > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
+        if distance > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
             return edge
-        if nearness <= _VERBATIM and (steers or values is None):
-            return self._verbatim(look, fits, supports)
-        if values is not None:
+        other = top is not None and expected and top.intent != expected.intent and words >= 1.0
+        values = self._values(look, expected) if expected is not None and not other else None
+        if values is not None and not (steers and distance <= _VERBATIM):
             return values
-        light = steers and nearness < _NEARLY and words < _WORTH_ASKING
-        if top is not None and top.total >= _WORTH_ASKING and not light:
-            return self._by_evidence(look, supports, fits)
-        return self._verbatim(look, fits, supports) if nearness <= _NEARLY else None
-
-    def _is_other(self, top: Support | None, expected: Expected | None) -> bool:
-        """True if words, not values alone, count for another intent than the current one."""
-        return (
-            top is not None
-            and expected is not None
-            and top.intent != expected.intent
-            and top.words >= 1.0
-        )
+        light = steers and distance < _NEARLY and words < _WORTH_ASKING
+        by_evidence = top is not None and top.evidence >= _WORTH_ASKING and not light
+        if distance <= _VERBATIM or (distance <= _NEARLY and not by_evidence):
+            return self._by_sentence(look, scores, distance)
+        return self._by_evidence(look, scores) if by_evidence else None
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
         """Return an answer to the current question, or a correction."""
@@ -240,53 +215,50 @@ class Grammar:
             return None
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
-    def _verbatim(
-        self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
+    def _by_sentence(
+        self, look: Look, scores: Sequence[Score], distance: float
     ) -> Reading | None:
-        """Return the best sentence; among equally good ones of several intents, the one with more
-        evidence."""
-        totals = {support.intent: support.total for support in supports}
-        level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
-        level.sort(key=lambda fit: -totals.get(fit.intent, 0.0))
-        chosen = level[0].intent if fits[0].intent not in self.steering else fits[0].intent
-        reading = self._of(look, chosen)
-        rivals = [
-            fit.intent
-            for fit in level
-            if fit.intent not in self.steering
-            and fit.intent != chosen
-            and totals.get(fit.intent, 0.0) > totals.get(chosen, 0.0) - _AHEAD
-        ]
-        near = fits[0].quality
-        if rivals and near > _EXACT and self._titled(chosen, rivals[0]):
-            return replace(reading, rival=rivals[0])
-        sure = near <= _VERBATIM or chosen in self.steering | self.harmless or self._asks(reading)
-        if not sure and not self._titled(chosen):
-            return reading if near <= _RATHER else None
-        return replace(reading, verbatim=near <= _WHOLE, sure=sure)
+        """Return the nearest sentence; among equally near ones of several intents, the one with
+        more evidence."""
+        level = [score for score in scores if score.distance <= distance + 0.05]
+        best = next((s for s in level if s.intent in self.steering and s.distance == distance), level[0])
+        reading = self._of(look, best.intent)
+        sure = distance <= _VERBATIM or best.intent in self.steering | self.harmless
+        rivals = [s for s in level if s.intent not in self.steering and s is not best]
+        if distance <= _EXACT:
+            rivals = []
+        return self._judge(look, reading, best, rivals, sure or self._asks(reading))
 
-    def _by_evidence(
-        self, look: Look, supports: Sequence[Support], fits: Sequence[Fit]
-    ) -> Reading | None:
-        top = supports[0]
+    def _by_evidence(self, look: Look, scores: Sequence[Score]) -> Reading | None:
+        top = scores[0]
         reading = self._of(look, top.intent)
-        ahead = top.total - (supports[1].total if len(supports) > 1 else 0.0)
-        near = next((fit.quality for fit in fits if fit.intent == top.intent), 1.0)
-        if ahead < _AHEAD:
-            other = supports[1].intent
-            if self._titled(top.intent, other):
-                return replace(reading, rival=other)
-            return None
-        asks = self._asks(reading)
         strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
         enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
-        told = top.words >= _WORTH_ASKING or near <= _VERBATIM
-        if asks:
-            told = told or near <= _NEARLY or self._explained(look, reading)
+        if self._asks(reading):
+            told = top.words >= _WORTH_ASKING or top.distance <= _NEARLY or self._explained(look, reading)
         else:
-            told = told and top.intent in self.harmless and not is_over(look.tokens)
-        sure = told and top.total >= enough
-        return replace(reading, sure=sure) if sure or self._titled(top.intent) else None
+            told = top.words >= _WORTH_ASKING or top.distance <= _VERBATIM
+            told = told and top.intent in self.harmless and not look.is_over
+        return self._judge(look, reading, top, scores[1:], told and top.evidence >= enough)
+
+    def _judge(
+        self, look: Look, reading: Reading, best: Score, others: Sequence[Score], sure: bool
+    ) -> Reading | None:
+        """Return the reading, with a rival that is nearly level; None if it should be asked about
+        but has no name."""
+        rival = next((s.intent for s in others if s.evidence > best.evidence - _AHEAD), "")
+        if rival and self._titled(best.intent, rival):
+            return replace(reading, rival=rival)
+        void = look.denied | look.told
+        if not (best.intent in self.steering | self.harmless or self._asks(reading)) and any(
+            place in void for place, token in enumerate(look.tokens) if token.is_content
+        ):
+            sure = False  # "why did you talk to a human"
+        elif best.distance <= _VERBATIM:
+            sure = True
+        if sure and not rival:
+            return replace(reading, verbatim=best.distance <= _WHOLE)
+        return replace(reading, sure=False) if self._titled(best.intent) else None
 
     def _asks(self, reading: Reading) -> bool:
         """True if a question comes before any action."""
@@ -322,49 +294,14 @@ class Grammar:
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many questions begin with "what"
-                if name == GOODBYE and not _is_meant(look.tokens, -count):
+                first = len(look.tokens) - count if name == GOODBYE else 0
+                if name == GOODBYE and first in look.denied | look.told:
                     continue  # "do not hang up", "he told me to hang up"
-                words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
-                piece = Look("", part, words, {}, denied_places(part), self.vocabulary)
-                fits = self.table.fits(piece, (name,))
-                if fits and fits[0].quality <= 0.1:
+                heard = {stem(token.said): [(place, place + 1, 1.0)] for place, token in enumerate(part)}
+                piece = Look("", part, heard, {}, denied_places(part), frozenset(), self.vocabulary)
+                if self.matcher.distances(piece).get(name, 1.0) <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
         return None
-
-    def understood(self, look: Look, reading: Reading) -> str:
-        """Return the text with listed names, if understood with certainty, in the operator's
-        spelling."""
-        text = look.text
-        if not reading.sure or reading.rival:
-            return text
-        for slot, found in sorted(reading.filled.items(), key=lambda item: -item[1].start):
-            spec, value = self.finders[reading.lists[slot]].spec, found.judged.value
-            words = look.tokens[found.start : found.end]
-            if value is None or spec.type != "list" or any(token.letters for token in words):
-                continue
-            said = spec.values.get(str(value.value), ())
-            here = " ".join(token.text for token in words)
-            if not words[-1].end or not said or any(plain(name) == here for name in said):
-                continue
-            code = str(value.value)
-            if spec.spelled and code.isascii() and code.isalpha() and code.isupper():
-                said = (*said, in_alphabet_words(code).title())
-            name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
-            text = text[: words[0].begin] + name + text[words[-1].end :]
-        return text
-
-
-def _is_meant(tokens: Sequence[Token], place: int) -> bool:
-    """True if the farewell from that place on is meant: it does not follow a denial (small words
-    aside), and a command to end the call is a clause of its own."""
-    if tokens[place].after_stop:
-        return True
-    for token in reversed(tokens[:place]):
-        if token.text in ("not", "never"):
-            return False
-        if token.is_content or token.after_stop:
-            break
-    return not any(token.text in _ENDING for token in tokens[place:])
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
@@ -398,7 +335,6 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         }
         for n in wanted
     }
-    evidence = compile_evidence(rows, wanted, telling, wordings)
     words = {word for _, wording in rows for p in wording for word in p.words}
     names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
              for t in tokenise(n)}  # fmt: skip
@@ -413,10 +349,8 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         names=frozenset(words | names),
         entries=entries,
         index=SoundIndex(phrases, limits),
-        table=WordingTable(rows),
-        evidence=evidence,
+        matcher=Matcher(rows, intents, telling, courtesy, wordings),
         cues=_cues(rows),
-        courtesy=frozenset(courtesy),
         harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
     )
 
@@ -503,4 +437,4 @@ def sureness(phrase: str) -> float:
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
 
 
-__all__ = ["DESTINATIONS", "Expected", "Grammar", "Look", "Reading", "compile_grammar"]
+
