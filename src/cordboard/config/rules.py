@@ -181,11 +181,6 @@ class Intent(_Part):
         description="Templates of words without {lists} that suggest the intent wherever they"
         " stand in a caller's words.",
     )
-    unless: tuple[str, ...] = Field(
-        default=(),
-        description="Templates of words without {lists} that suggest another wish: beside one of"
-        " these only a whole sentence counts.",
-    )
     harmless: bool | None = Field(
         default=None,
         description="Whether running it needlessly costs the caller only time; it then runs"
@@ -332,11 +327,10 @@ class Rules(_Part):
         return self
 
     def _check_keywords(self, name: str, intent: Intent, effort: Effort) -> None:
-        for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
-            for number, text in enumerate(texts):
-                at = f"intents.{name}.{field}[{number}]"
-                if any(p.list for w in self._wordings(text, at, effort) for p in w):
-                    raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
+        for number, text in enumerate(intent.keywords):
+            at = f"intents.{name}.keywords[{number}]"
+            if any(p.list for w in self._wordings(text, at, effort) for p in w):
+                raise ValueError(f"{at}: {text!r}: keywords have no {{lists}}")
 
     def _check_lists(self, wording: Wording, text: str, key: str) -> None:
         seen: set[str] = set()

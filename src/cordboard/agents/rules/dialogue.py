@@ -13,14 +13,15 @@ from datetime import date
 
 from cordboard.agent_api.dialogue import DialogueSession, Doubt
 from cordboard.agents.rules import builtin
-from cordboard.agents.rules.doubts import find_doubt, meaning_of
 from cordboard.agents.rules.errands import Errands
-from cordboard.agents.rules.expectations import (
+from cordboard.agents.rules.grammar import Grammar, Reading
+from cordboard.agents.rules.listening import (
     expected_in,
+    find_doubt,
     hints_for,
     is_whole_answer,
+    meaning_of,
 )
-from cordboard.agents.rules.grammar import Grammar, Reading
 from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.states import (
     Asking,

@@ -189,8 +189,9 @@ class Grammar:
             return values
         light = steers and distance < _NEARLY and words < _WORTH_ASKING
         by_evidence = top is not None and top.evidence >= _WORTH_ASKING and not light
-        if distance <= _VERBATIM or (distance <= _NEARLY and not by_evidence):
-            return self._by_sentence(look, scores, distance)
+        near = distance <= _VERBATIM or (distance <= _NEARLY and not by_evidence)
+        if nearest is not None and near:
+            return self._by_sentence(look, scores, nearest)
         return self._by_evidence(look, scores) if by_evidence else None
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
@@ -216,16 +217,16 @@ class Grammar:
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
     def _by_sentence(
-        self, look: Look, scores: Sequence[Score], distance: float
+        self, look: Look, scores: Sequence[Score], nearest: Score
     ) -> Reading | None:
         """Return the nearest sentence; among equally near ones of several intents, the one with
         more evidence."""
-        level = [score for score in scores if score.distance <= distance + 0.05]
-        best = next((s for s in level if s.intent in self.steering and s.distance == distance), level[0])
+        level = [score for score in scores if score.distance <= nearest.distance + 0.05]
+        best = nearest if nearest.intent in self.steering else level[0]
         reading = self._of(look, best.intent)
-        sure = distance <= _VERBATIM or best.intent in self.steering | self.harmless
+        sure = nearest.distance <= _VERBATIM or best.intent in self.steering | self.harmless
         rivals = [s for s in level if s.intent not in self.steering and s is not best]
-        if distance <= _EXACT:
+        if nearest.distance <= _EXACT:
             rivals = []
         return self._judge(look, reading, best, rivals, sure or self._asks(reading))
 

@@ -177,7 +177,12 @@ class Matcher:
         heard = {
             word
             for word, places in look.heard.items()
-            if any(sure >= _SURELY and start not in idle for start, _, sure in places)
+            if any(
+                sure >= _SURELY
+                and start not in idle
+                and (end - start > 1 or look.tokens[start].is_content)
+                for start, end, sure in places
+            )
         }
         values = {
             name

@@ -57,11 +57,12 @@ _SUBJECTS = frozenset("i we you he she it they there this that".split())
 _LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
 """Words after a denial that name something missing, not unwanted: `I am not sure`."""
 _REACH = 6
+"""Most words of a denial's clause, where nothing else ends it."""
 _TURNS = frozenset(
-    "but and so because just rather instead actually only now thanks thank bye goodbye".split()
+    "but and so because just rather instead actually only now thanks thank".split()
 )
 """Words that begin another clause."""
-_ASKING = frozenset("how what when where which".split())
+_ASKING = frozenset("how what when where which bye goodbye".split())
 _REPORTS = frozenset("say says said tells told asked thinks thought wrote".split())
 _CALLER = frozenset(("i", "we", "me", "us", "to"))
 _NOT_NOW = frozenset("was were had did yesterday ago already last used later".split())
