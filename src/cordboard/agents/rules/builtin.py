@@ -19,23 +19,12 @@ YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
 COURTESIES = frozenset({YES, NO, GOODBYE, THANKS, HELLO})
-"""Intents whose words may be added to any sentence."""
+"""Intents whose words may be added to any sentence. Yes and no have no sentences of their own:
+`speech.yes_or_no` reads them."""
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
-    YES: (
-        "(yes|yeah|yep|yup|correct|right|affirm|affirmative|exactly|absolutely|sure|certainly|ok)",
-        "yes (i|it|that|we) (is|do|am|would|are) [right|correct]",
-        "[yes] that is (right|correct|it|fine|good)",
-        "[yes|yeah|sure|ok] (go ahead|please do|sounds good|of course|why not|do it|all right)",
-    ),
-    NO: (
-        "(no|nope|nah|negative|wrong|incorrect)",
-        "no (i|it|that) (is|do|did) not",
-        "[no] (not|never) (that|correct|right|really)",
-        "[no] that is (not right|not correct|not it|wrong|incorrect)",
-        "no (thanks|thank you)",
-        "[no] i do not",
-    ),
+    YES: (),
+    NO: (),
     REPEAT: (
         "(repeat|pardon|come again)",
         "(can|could|would|will) you repeat [that|it]",

@@ -160,15 +160,11 @@ class RulesDialogue:
         return self._begin(task)
 
     def _answered(self, text: str, reading: Reading | None) -> _Turn | None:
-        """A yes or a no. `Not sure` and `yes, but how much?` are neither."""
+        """A yes or a no beside other words. `Not sure` and `yes, but how much?` are neither."""
         answer = read_yes_or_no(text)
-        if reading is None:
-            return None if answer is None else self._yes() if answer else self._no()
-        if answer is not None and not (reading.verbatim or reading.slots):
-            return self._yes() if answer else self._no()
-        if reading.intent == builtin.YES and not answer and builtin.YES not in self._rules.intents:
-            return self._not_understood(silent=False)
-        return None
+        if answer is None or (reading is not None and (reading.verbatim or reading.slots)):
+            return None
+        return self._yes() if answer else self._no()
 
     def _pick(self, text: str) -> _Turn | None:
         """`The second one.`"""

@@ -19,7 +19,9 @@ from cordboard.agents.rules.builtin import (
     COURTESIES,
     DESTINATIONS,
     GOODBYE,
+    NO,
     REPEAT,
+    YES,
     steering_of,
     with_built_in,
 )
@@ -40,6 +42,7 @@ from cordboard.agents.rules.words import (
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
 from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
+from cordboard.speech.yes_or_no import YES_AND_NO_WORDS, is_only_an_answer, read_yes_or_no
 from cordboard.tools.tool import Effects, ToolSpec
 
 _MOST_WORDINGS = 16 * MAX_WORDINGS
@@ -168,7 +171,9 @@ class Grammar:
             near = _without_confusion(phrases.get(name, ()))
             around = Surroundings(near, alphabet, self.vocabulary, today)
             spans[name] = finder.find(tokens, around)
-        return Look(text, tokens, words, spans, denied_places(tokens), told_places(tokens), self.vocabulary)
+        return Look(
+            text, tokens, words, spans, denied_places(tokens), told_places(tokens), self.vocabulary
+        )
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
         """Return the meaning of the utterance; None when nothing fits. See the module's
@@ -183,6 +188,10 @@ class Grammar:
         words = top.words if top is not None else 0.0
         if distance > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
             return edge
+        answer = read_yes_or_no(look.text) if is_only_an_answer(look.text) else None
+        name = YES if answer else NO
+        if answer is not None and distance > _EXACT and name in self.intents:
+            return Reading(name, {}, {}, {}, verbatim=True)
         other = top is not None and expected and top.intent != expected.intent and words >= 1.0
         values = self._values(look, expected) if expected is not None and not other else None
         if values is not None and not (steers and distance <= _VERBATIM):
@@ -216,9 +225,7 @@ class Grammar:
             return None
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
-    def _by_sentence(
-        self, look: Look, scores: Sequence[Score], nearest: Score
-    ) -> Reading | None:
+    def _by_sentence(self, look: Look, scores: Sequence[Score], nearest: Score) -> Reading | None:
         """Return the nearest sentence; among equally near ones of several intents, the one with
         more evidence."""
         level = [score for score in scores if score.distance <= nearest.distance + 0.05]
@@ -236,7 +243,11 @@ class Grammar:
         strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
         enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
         if self._asks(reading):
-            told = top.words >= _WORTH_ASKING or top.distance <= _NEARLY or self._explained(look, reading)
+            told = (
+                top.words >= _WORTH_ASKING
+                or top.distance <= _NEARLY
+                or self._explained(look, reading)
+            )
         else:
             told = top.words >= _WORTH_ASKING or top.distance <= _VERBATIM
             told = told and top.intent in self.harmless and not look.is_over
@@ -247,7 +258,7 @@ class Grammar:
     ) -> Reading | None:
         """Return the reading, with a rival that is nearly level; None if it should be asked about
         but has no name."""
-        rival = next((s.intent for s in others if s.evidence > best.evidence - _AHEAD), "")
+        rival = next((s.intent for s in others if s.total > best.total - _AHEAD), "")
         if rival and self._titled(best.intent, rival):
             return replace(reading, rival=rival)
         void = look.denied | look.told
@@ -298,7 +309,9 @@ class Grammar:
                 first = len(look.tokens) - count if name == GOODBYE else 0
                 if name == GOODBYE and first in look.denied | look.told:
                     continue  # "do not hang up", "he told me to hang up"
-                heard = {stem(token.said): [(place, place + 1, 1.0)] for place, token in enumerate(part)}
+                heard = {
+                    stem(token.said): [(place, place + 1, 1.0)] for place, token in enumerate(part)
+                }
                 piece = Look("", part, heard, {}, denied_places(part), frozenset(), self.vocabulary)
                 if self.matcher.distances(piece).get(name, 1.0) <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
@@ -341,6 +354,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
              for t in tokenise(n)}  # fmt: skip
     entries, phrases, limits = _index_entries(words, finders)
     courtesy = {w for name, wording in rows if name in COURTESIES for p in wording for w in p.words}
+    courtesy |= YES_AND_NO_WORDS
     return Grammar(
         intents=intents,
         steering=steering,
@@ -436,6 +450,3 @@ def sureness(phrase: str) -> float:
     """Return the largest difference at which a listed phrase is more than a guess."""
     weight = 70.0 * len(phrase_sounds(phrase))
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
-
-
-

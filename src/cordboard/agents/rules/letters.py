@@ -188,4 +188,6 @@ def _goes_on(pieces: list[list[Spelled]], run: Spelled) -> bool:
 
     near = [p for place in pieces[max(0, run.start - 2) : run.start] for p in place]
     before = any(surely(piece) for piece in near if piece.end == run.start)
-    return before or any(surely(piece) for place in pieces[run.end : run.end + 1] for piece in place)
+    return before or any(
+        surely(piece) for place in pieces[run.end : run.end + 1] for piece in place
+    )

@@ -20,6 +20,7 @@ from cordboard.agents.rules.states import Asking, Choosing, Confirming, Offering
 from cordboard.agents.rules.values import Finder
 from cordboard.agents.rules.words import Token, plain, tokenise
 from cordboard.config.rules import Rules
+from cordboard.speech.yes_or_no import is_plain_answer
 
 MOST_HINT_WORDS = 70
 MOST_NAMES = 48
@@ -56,7 +57,8 @@ def is_whole_answer(look: Look, reading: Reading | None, state: State, grammar: 
     if reading is None or reading.rival or not reading.sure or look.tokens[-1].text in _GOING_ON:
         return False
     if reading.intent in (YES, NO):
-        return isinstance(state, (Confirming, Choosing, Offering))
+        asked = isinstance(state, (Confirming, Choosing, Offering))
+        return asked and is_plain_answer(look.text)
     if reading.intent in grammar.steering or reading.intent == GOODBYE:
         return reading.verbatim
     if not reading.slots or not all(
@@ -88,7 +90,9 @@ def hints_for(state: State, grammar: Grammar, rules: Rules) -> tuple[str, ...]:
 def _hints(state: State, grammar: Grammar, rules: Rules) -> Iterator[str]:
     expected = expected_in(state)
     slots = expected.slots if expected is not None else {}
-    asked = [slots[expected.asked]] if expected is not None and expected.asked else [*slots.values()]
+    asked = (
+        [slots[expected.asked]] if expected is not None and expected.asked else [*slots.values()]
+    )
     lists = [name for name in dict.fromkeys((*asked, *grammar.finders)) if name != DESTINATIONS]
     names = {name: [v.spoken for v in grammar.finders[name].values.values()] for name in lists}
     intents = rules.intents.values()
@@ -209,8 +213,14 @@ def _almost_another(look: Look, reading: Reading, named: Mapping[str, Finder]) -
             continue
         words = look.tokens[found.start : found.end]
         written = " ".join(token.said for token in words)
-        known = tuple(n for n in finder.spec.values.get(str(value.value), ()) if plain(n) == written)
-        hits = [h for h in _hits(finder.spec.confusable, _ALMOST, words) if h.end - h.start == len(words)]
+        known = tuple(
+            n for n in finder.spec.values.get(str(value.value), ()) if plain(n) == written
+        )
+        hits = [
+            h
+            for h in _hits(finder.spec.confusable, _ALMOST, words)
+            if h.end - h.start == len(words)
+        ]
         others = dict.fromkeys(finder.spec.confusable[hit.entry] for hit in hits)
         if known and others:
             return Doubt(known, others=tuple(others))

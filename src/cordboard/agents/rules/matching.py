@@ -39,6 +39,8 @@ _SURELY = 0.7
 """Certainty that a heard word needs to count as evidence."""
 _DOUBTFUL = 0.1
 """Cost from which a date, a time or a number does not count as evidence."""
+_NEARNESS = 0.5
+"""Weight of a sentence word for word beside the evidence."""
 Places = Sequence[tuple[int, int, float]]
 """First word, after the last word, and how surely it was heard there (0..1)."""
 
@@ -91,6 +93,10 @@ class Score:
     @property
     def evidence(self) -> float:
         return self.words + self.values
+
+    @property
+    def total(self) -> float:
+        return self.evidence + _NEARNESS * (1.0 - self.distance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +203,7 @@ class Matcher:
             if words or given:
                 distance = distances.get(each.intent, 1.0)
                 found[each.intent] = Score(each.intent, distance, words, given)
-        return sorted(found.values(), key=lambda s: (-s.evidence, s.distance))
+        return sorted(found.values(), key=lambda s: (not s.evidence, -s.total))
 
     def distances(self, look: Look) -> dict[str, float]:
         """Return the distance of each intent's nearest sentence, if it is less than 1."""

@@ -58,11 +58,10 @@ _LACKING = frozenset("sure know remember hear catch understand find mind certain
 """Words after a denial that name something missing, not unwanted: `I am not sure`."""
 _REACH = 6
 """Most words of a denial's clause, where nothing else ends it."""
-_TURNS = frozenset(
-    "but and so because just rather instead actually only now thanks thank".split()
-)
+_TURNS = frozenset("but and so because just rather instead actually only now thanks thank".split())
 """Words that begin another clause."""
-_ASKING = frozenset("how what when where which bye goodbye".split())
+_ASKING = frozenset("how what when where which".split())
+_FAREWELLS = frozenset(("bye", "goodbye"))
 _REPORTS = frozenset("say says said tells told asked thinks thought wrote".split())
 _CALLER = frozenset(("i", "we", "me", "us", "to"))
 _NOT_NOW = frozenset("was were had did yesterday ago already last used later".split())
@@ -192,7 +191,9 @@ def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
     places: set[int] = set()
     left = 0
     for place, token in enumerate(tokens):
-        if token.after_stop or token.text in _TURNS or _is_figure(token.text):
+        before = tokens[place - 1].text if place else ""
+        parts = token.text in _FAREWELLS and before not in _DENIALS
+        if token.after_stop or token.text in _TURNS or parts or _is_figure(token.text):
             left = 0
         after = tokens[place + 1].text if place + 1 < len(tokens) else ""
         denies = token.text in _DENIALS or (token.text, after) == ("no", "more")
@@ -213,7 +214,9 @@ def told_places(tokens: Sequence[Token]) -> frozenset[int]:
     for place, token in enumerate(tokens):
         before = tokens[place - 1].text if place else ""
         after = tokens[place + 1].text if place + 1 < len(tokens) else ""
-        asks = token.text in _ASKING or (token.text in _AUXILIARIES and after in _SUBJECTS)
+        asks = token.text in _ASKING | _FAREWELLS or (
+            token.text in _AUXILIARIES and after in _SUBJECTS
+        )
         turns = asks or (token.text in _TURNS and token.text != "and")
         if token.after_stop or (turns and not reported):
             clause, told, reported = [], False, False
@@ -238,5 +241,9 @@ def _is_polite(tokens: Sequence[Token], place: int, follows: str) -> bool:
     before = tokens[place - 1]
     opens = before.after_stop or tokens[place - 2].text in ("why", "and", "but")
     return before.text == "why" or (
-        opens and (before.text in ("is", "are", "was") or (before.text in _AUXILIARIES and follows in _SUBJECTS))
+        opens
+        and (
+            before.text in ("is", "are", "was")
+            or (before.text in _AUXILIARIES and follows in _SUBJECTS)
+        )
     )
