@@ -66,12 +66,14 @@ _PHRASES: Mapping[_Sense, tuple[str, ...]] = {
         "do not remember", "do not hear", "do not get it", "not yet sure", "no matter", "can not",
         "could not", "did not", "have not", "is not it", "make it", "make that", "i guess",
         "i suppose", "no problem", "no worries", "uh uh", "nuh uh", "mm mm", "repeat", "again",
-        "says", "said", "told", "yes and no", "or not", "yes or no", "is that", "is it", "are you", "do you", "did you",
+        "says", "said", "told", "yes and no", "or not", "yes or no", "is that", "is it", "are you",
+        "do you", "did you",
     ),
     _Sense.IDLE: (
         "um", "uh", "uhm", "er", "erm", "ah", "oh", "well", "so", "hmm", "hm", "mm", "please",
         "thanks", "thank you", "very much", "now", "then", "just", "i", "it", "that", "that is",
-        "i said", "is", "a", "the", "and", "sir", "madam", "ma'am", "you", "me", "hey", "hi", "hello",
+        "i said", "is", "a", "the", "and",
+        "sir", "madam", "ma'am", "you", "me", "hey", "hi", "hello",
     ),
 }  # fmt: skip
 _NUMBERS = frozenset(
@@ -107,10 +109,13 @@ _FOLD = str.maketrans({"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-"})
 
 _SENSES = {text: sense for sense, texts in _PHRASES.items() for text in texts}
 _LONGEST = max(len(text.split()) for text in _SENSES)
-YES_AND_NO_WORDS = frozenset(
-    word for text, sense in _SENSES.items() if sense is not _Sense.UNSURE for word in text.split()
+YES_WORDS = frozenset(
+    word
+    for text, sense in _SENSES.items()
+    if sense in (_Sense.YES, _Sense.MURMUR)
+    for word in text.split()
 )
-"""All words of the answers."""
+"""All words of a yes."""
 
 
 def read_yes_or_no(text: str) -> bool | None:

@@ -37,12 +37,12 @@ from cordboard.agents.rules.words import (
     plain,
     plain_sentence,
     stem,
-    told_places,
     tokenise,
+    told_places,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
 from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
-from cordboard.speech.yes_or_no import YES_AND_NO_WORDS, is_only_an_answer, read_yes_or_no
+from cordboard.speech.yes_or_no import YES_WORDS, is_only_an_answer, read_yes_or_no
 from cordboard.tools.tool import Effects, ToolSpec
 
 _MOST_WORDINGS = 16 * MAX_WORDINGS
@@ -354,7 +354,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
              for t in tokenise(n)}  # fmt: skip
     entries, phrases, limits = _index_entries(words, finders)
     courtesy = {w for name, wording in rows if name in COURTESIES for p in wording for w in p.words}
-    courtesy |= YES_AND_NO_WORDS
+    courtesy |= YES_WORDS
     return Grammar(
         intents=intents,
         steering=steering,
