@@ -181,27 +181,28 @@ class Grammar:
         if not look.tokens:
             return None
         scores = self.matcher.scores(look)
-        nearest = min(scores, key=lambda score: score.distance, default=None)
-        top = next((score for score in scores if score.evidence), None)
-        distance = nearest.distance if nearest is not None else 1.0
-        steers = nearest is not None and nearest.intent in self.steering
-        words = top.words if top is not None else 0.0
-        if distance > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
-            return edge
-        answer = read_yes_or_no(look.text) if is_only_an_answer(look.text) else None
-        name = YES if answer else NO
-        if answer is not None and distance > _EXACT and name in self.intents:
-            return Reading(name, {}, {}, {}, verbatim=True)
-        other = top is not None and expected and top.intent != expected.intent and words >= 1.0
+        nearest = min(scores, key=lambda score: score.distance, default=Score("", 1.0))
+        top = scores[0] if scores else nearest
+        if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
+            if edge := self._at_the_edge(look):
+                return edge
+            if answer := self._yes_or_no(look.text):
+                return answer
+        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else _NEARLY)
+        best = nearest if light and nearest.intent in self.steering else top
+        other = expected and top.intent != expected.intent and top.words >= 1.0
         values = self._values(look, expected) if expected is not None and not other else None
-        if values is not None and not (steers and distance <= _VERBATIM):
+        if values is not None and not (best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM):
             return values
-        light = steers and distance < _NEARLY and words < _WORTH_ASKING
-        by_evidence = top is not None and top.evidence >= _WORTH_ASKING and not light
-        near = distance <= _VERBATIM or (distance <= _NEARLY and not by_evidence)
-        if nearest is not None and near:
-            return self._by_sentence(look, scores, nearest)
-        return self._by_evidence(look, scores) if by_evidence else None
+        if best.evidence < _WORTH_ASKING and best.distance > _NEARLY:
+            return None
+        return self._decide(look, best, scores)
+
+    def _yes_or_no(self, text: str) -> Reading | None:
+        if not is_only_an_answer(text):
+            return None
+        name = YES if read_yes_or_no(text) else NO
+        return Reading(name, {}, {}, {}, verbatim=True) if name in self.intents else None
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
         """Return an answer to the current question, or a correction."""
@@ -225,52 +226,33 @@ class Grammar:
             return None
         return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
 
-    def _by_sentence(self, look: Look, scores: Sequence[Score], nearest: Score) -> Reading | None:
-        """Return the nearest sentence; among equally near ones of several intents, the one with
-        more evidence."""
-        level = [score for score in scores if score.distance <= nearest.distance + 0.05]
-        best = nearest if nearest.intent in self.steering else level[0]
-        reading = self._of(look, best.intent)
-        sure = nearest.distance <= _VERBATIM or best.intent in self.steering | self.harmless
-        rivals = [s for s in level if s.intent not in self.steering and s is not best]
-        if nearest.distance <= _EXACT:
-            rivals = []
-        return self._judge(look, reading, best, rivals, sure or self._asks(reading))
-
-    def _by_evidence(self, look: Look, scores: Sequence[Score]) -> Reading | None:
-        top = scores[0]
-        reading = self._of(look, top.intent)
+    def _decide(self, look: Look, best: Score, scores: Sequence[Score]) -> Reading | None:
+        """Return the reading of the best intent: sure, with a rival that is nearly level, or to be
+        asked about; None if it should be asked about but has no name."""
+        reading, name = self._of(look, best.intent), best.intent
+        if name in self.steering:
+            return replace(reading, verbatim=best.distance <= _WHOLE)
+        rival = ""
+        if best.distance > _EXACT:
+            level = [s.intent for s in scores if s.total > best.total - _AHEAD and s is not best]
+            rival = next((other for other in level if other not in self.steering), "")
+        if rival and self._titled(name, rival):
+            return replace(reading, rival=rival)
         strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
         enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
+        sure = best.distance <= _VERBATIM
         if self._asks(reading):
-            told = (
-                top.words >= _WORTH_ASKING
-                or top.distance <= _NEARLY
-                or self._explained(look, reading)
-            )
-        else:
-            told = top.words >= _WORTH_ASKING or top.distance <= _VERBATIM
-            told = told and top.intent in self.harmless and not look.is_over
-        return self._judge(look, reading, top, scores[1:], told and top.evidence >= enough)
-
-    def _judge(
-        self, look: Look, reading: Reading, best: Score, others: Sequence[Score], sure: bool
-    ) -> Reading | None:
-        """Return the reading, with a rival that is nearly level; None if it should be asked about
-        but has no name."""
-        rival = next((s.intent for s in others if s.total > best.total - _AHEAD), "")
-        if rival and self._titled(best.intent, rival):
-            return replace(reading, rival=rival)
-        void = look.denied | look.told
-        if not (best.intent in self.steering | self.harmless or self._asks(reading)) and any(
-            place in void for place, token in enumerate(look.tokens) if token.is_content
-        ):
-            sure = False  # "why did you talk to a human"
-        elif best.distance <= _VERBATIM:
-            sure = True
+            told = best.distance <= _NEARLY or self._explained(look, reading)
+            sure = sure or (best.evidence >= enough and (told or best.words >= _WORTH_ASKING))
+        elif name in self.harmless:
+            told = best.words >= _WORTH_ASKING and not look.is_over
+            sure = sure or (best.evidence >= enough and told)
+        else:  # "why did you talk to a human"
+            void = look.denied | look.told
+            sure = sure and not any(look.tokens[place].is_content for place in void)
         if sure and not rival:
             return replace(reading, verbatim=best.distance <= _WHOLE)
-        return replace(reading, sure=False) if self._titled(best.intent) else None
+        return replace(reading, sure=False) if self._titled(name) else None
 
     def _asks(self, reading: Reading) -> bool:
         """True if a question comes before any action."""
