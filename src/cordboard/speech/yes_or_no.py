@@ -109,13 +109,6 @@ _FOLD = str.maketrans({"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-"})
 
 _SENSES = {text: sense for sense, texts in _PHRASES.items() for text in texts}
 _LONGEST = max(len(text.split()) for text in _SENSES)
-YES_WORDS = frozenset(
-    word
-    for text, sense in _SENSES.items()
-    if sense in (_Sense.YES, _Sense.MURMUR)
-    for word in text.split()
-)
-"""All words of a yes."""
 
 
 def read_yes_or_no(text: str) -> bool | None:

@@ -18,12 +18,9 @@ TRANSFER_TOOL = "transfer"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
-COURTESIES = frozenset({YES, NO, GOODBYE, THANKS, HELLO})
-"""Intents whose words may be added to any sentence. Yes and no have no sentences of their own:
-`speech.yes_or_no` reads them."""
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
-    YES: (),
+    YES: (),  # `speech.yes_or_no` reads these two
     NO: (),
     REPEAT: (
         "(repeat|pardon|come again)",

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from cordboard.agents.rules.builtin import (
-    COURTESIES,
     DESTINATIONS,
     GOODBYE,
     NO,
@@ -42,7 +41,7 @@ from cordboard.agents.rules.words import (
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
 from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
-from cordboard.speech.yes_or_no import YES_WORDS, is_only_an_answer, read_yes_or_no
+from cordboard.speech.yes_or_no import is_only_an_answer, read_yes_or_no
 from cordboard.tools.tool import Effects, ToolSpec
 
 _MOST_WORDINGS = 16 * MAX_WORDINGS
@@ -69,8 +68,6 @@ _NEARLY = 0.45
 """Distance up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
 """Evidence that is enough by itself."""
-_STRANGE = 0.1
-"""Evidence needed in addition per word of other things."""
 _AHEAD = 0.3
 """Lead that it needs over the next intent."""
 _WORTH_ASKING = 0.4
@@ -192,7 +189,9 @@ class Grammar:
         best = nearest if light and nearest.intent in self.steering else top
         other = expected and top.intent != expected.intent and top.words >= 1.0
         values = self._values(look, expected) if expected is not None and not other else None
-        if values is not None and not (best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM):
+        if values is not None and not (
+            best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
+        ):
             return values
         if best.evidence < _WORTH_ASKING and best.distance > _NEARLY:
             return None
@@ -238,15 +237,12 @@ class Grammar:
             rival = next((other for other in level if other not in self.steering), "")
         if rival and self._titled(name, rival):
             return replace(reading, rival=rival)
-        strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
-        enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
         sure = best.distance <= _VERBATIM
         if self._asks(reading):
-            told = best.distance <= _NEARLY or self._explained(look, reading)
-            sure = sure or (best.evidence >= enough and (told or best.words >= _WORTH_ASKING))
+            sure = sure or best.evidence >= _ENOUGH
         elif name in self.harmless:
             told = best.words >= _WORTH_ASKING and not look.is_over
-            sure = sure or (best.evidence >= enough and told)
+            sure = sure or (best.evidence >= _ENOUGH and told)
         else:  # "why did you talk to a human"
             void = look.denied | look.told
             sure = sure and not any(look.tokens[place].is_content for place in void)
@@ -262,12 +258,6 @@ class Grammar:
             for slot in self.slots[reading.intent]
             if slot not in intent.slots or intent.slots[slot].required
         )
-
-    def _explained(self, look: Look, reading: Reading) -> bool:
-        """True if most meaningful words belong to the values."""
-        places = {p for found in reading.filled.values() for p in range(found.start, found.end)}
-        content = {place for place, token in enumerate(look.tokens) if token.is_content}
-        return len(content - places) <= len(content & places)
 
     def _titled(self, *intents: str) -> bool:
         return all(self.intents[intent].title for intent in intents)
@@ -335,8 +325,6 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
              for t in tokenise(n)}  # fmt: skip
     entries, phrases, limits = _index_entries(words, finders)
-    courtesy = {w for name, wording in rows if name in COURTESIES for p in wording for w in p.words}
-    courtesy |= YES_WORDS
     return Grammar(
         intents=intents,
         steering=steering,
@@ -346,7 +334,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         names=frozenset(words | names),
         entries=entries,
         index=SoundIndex(phrases, limits),
-        matcher=Matcher(rows, intents, telling, courtesy, wordings),
+        matcher=Matcher(rows, intents, telling, wordings),
         cues=_cues(rows),
         harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
     )

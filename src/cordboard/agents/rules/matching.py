@@ -123,13 +123,10 @@ class Matcher:
         rows: Sequence[tuple[str, Wording]],
         intents: Mapping[str, Intent],
         lists: Mapping[str, Mapping[str, bool]],
-        courtesy: Collection[str],
         wordings: Callable[[str], Iterable[Wording]],
     ) -> None:
         """`rows`: intent and wording of every sentence. `lists`: intents that evidence may speak
-        for → lists of their slots → True if the values are names. Words of `courtesy` cost little
-        where no sentence contains them. `wordings` reads a template."""
-        self._courtesy = courtesy
+        for → lists of their slots → True if the values are names. `wordings` reads a template."""
         self._fill_table(list(dict.fromkeys(rows)))
         stems: dict[str, set[str]] = {}
         for name in lists:
@@ -164,16 +161,12 @@ class Matcher:
                 self._columns.setdefault(word, []).append(number)
         self._has = np.zeros((len(rows), len(classes)), dtype=np.float32)
         self._needed = np.zeros_like(self._has)
-        self._strict = np.ones(len(rows), dtype=np.float32)
-        """Columns of sentences that consist of small words: none of these may be missing."""
         for row, (_, wording) in enumerate(rows):
-            light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
-            self._strict[row] = 2.0 if light else 1.0
             for position in wording:
                 column = classes[_key(position)]
                 self._has[row, column] = 1.0
                 if not position.optional:
-                    self._needed[row, column] = 1.0 if light else _weight(position)
+                    self._needed[row, column] = _weight(position)
         self._whole = np.maximum(self._needed.sum(axis=1), 0.3)
 
     def scores(self, look: Look) -> list[Score]:
@@ -220,9 +213,9 @@ class Matcher:
             for start, end, _ in spots:
                 cover[start:end] = 1.0
         found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
-        missing = (self._needed.sum(axis=1) - found) * self._strict
+        missing = self._needed.sum(axis=1) - found
         uncovered = ((self._has[:, columns] @ covers) == 0).astype(np.float32)
-        added = [self._added(look, place) for place in range(len(look.tokens))]
+        added = [_added(look, place) for place in range(len(look.tokens))]
         distance = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
         best: dict[str, float] = {}
         for row in np.argsort(distance, kind="stable").tolist():
@@ -231,14 +224,14 @@ class Matcher:
             best.setdefault(self._intents[row], float(distance[row]))
         return best
 
-    def _added(self, look: Look, place: int) -> float:
-        token = look.tokens[place]
-        if token.text in ("not", "never") and place in look.denied:
-            return _ADDED_DENIED
-        if token.text in FILLERS:
-            return _ADDED_FILLER
-        light = not token.is_content or token.text in self._courtesy
-        return _ADDED_COMMON if light else _ADDED
+
+def _added(look: Look, place: int) -> float:
+    token = look.tokens[place]
+    if token.text in ("not", "never") and place in look.denied:
+        return _ADDED_DENIED
+    if token.text in FILLERS:
+        return _ADDED_FILLER
+    return _ADDED if token.is_content else _ADDED_COMMON
 
 
 def _key(position: Position) -> tuple[str, ...]:
