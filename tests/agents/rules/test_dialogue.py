@@ -458,3 +458,26 @@ async def test_a_farewell_that_is_denied_is_none(demo: Talk, words: str) -> None
 async def test_a_farewell_after_a_denial_is_one(demo: Talk, words: str) -> None:
     await demo.say(words)
     assert [name for name, _ in demo.asked] == ["hangup_call"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "i never said goodbye",
+        "my friend said bye",
+        "can we talk to a human later",
+        "why did you talk to a human",
+        "he told me to hang up",
+    ],
+)
+async def test_what_others_said_and_other_times_order_nothing(demo: Talk, words: str) -> None:
+    await demo.say(words)
+    assert demo.asked == []
+
+
+async def test_another_persons_yes_does_not_agree(demo: Talk) -> None:
+    await demo.say("I want to buy a ticket")
+    await demo.say("my husband says yes")
+    assert demo.asked == []
+    await demo.say("I said yes")
+    assert [name for name, _ in demo.asked] == ["transfer"]
