@@ -6,6 +6,7 @@ A context changes one with an intent of the same name, or switches it off with `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from cordboard.config.rules import Intent, Rules, Slot, WordList
@@ -102,37 +103,53 @@ def with_built_in(
         elif given.enabled and not given.sentences:
             more = {"sentences": sentences, "hang_up": given.hang_up or name == GOODBYE}
             intents[name] = given.model_copy(update=more)
-    destinations = _destinations(toolbox)
+    destinations = destinations_of(toolbox)
     if destinations and TRANSFER not in rules.intents:
-        lists[DESTINATIONS] = WordList(values=destinations)
+        lists[DESTINATIONS] = WordList(values=_said(destinations))
+        only = next(iter(destinations)) if len(destinations) == 1 else None
         intents[TRANSFER] = Intent(
             sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
             title="a person",
-            slots={"destination": Slot(list=DESTINATIONS)},
+            slots={"destination": Slot(list=DESTINATIONS, required=not only, default=only)},
             transfer="{destination}",
         )
     return intents, lists
 
 
-def _destinations(toolbox: Sequence[ToolSpec]) -> dict[str, tuple[str, ...]]:
-    """Return the names that the transfer tool's schema allows → their spoken forms."""
+def destinations_of(toolbox: Sequence[ToolSpec]) -> dict[str, str]:
+    """Return the destinations of the transfer tool → how the agent names them: their description,
+    or the name without one."""
     for spec in toolbox:
         if spec.name == TRANSFER_TOOL:
             schema = spec.parameters.get("properties", {}).get("destination", {})
             names = [str(name) for name in schema.get("enum", ())]
-            return {name: _said(name) for name in names}
+            return {name: _described(name, spec.description) for name in names}
     return {}
+
+
+def _described(name: str, told: str) -> str:
+    """Return the destination's description in the tool's own: `sales (Ticket sales)`."""
+    match = re.search(rf"(?<!\w){re.escape(name)} \(([^)]+)\)", told)
+    if match is None:
+        return re.sub("[_-]", " ", name)
+    first, rest = match[1][:1], match[1][1:]
+    return match[1] if rest[:1].isupper() else first.lower() + rest
+
+
+def _said(destinations: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return destination → its spoken forms. Callers ask the operator, or the only one, for `a
+    human`."""
+    humans = destinations.keys() if len(destinations) == 1 else ("operator",)
+    return {
+        name: (re.sub("[_-]", " ", name), described, *(_HUMANS if name in humans else ()))
+        for name, described in destinations.items()
+    }
 
 
 def _with_pieces(sentence: str) -> str:
     for name, piece in _PIECES.items():
         sentence = sentence.replace(f"<{name}>", piece)
     return sentence
-
-
-def _said(name: str) -> tuple[str, ...]:
-    said = name.replace("_", " ").replace("-", " ")
-    return (said, *_HUMANS) if name == "operator" else (said,)
 
 
 def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:

@@ -73,6 +73,8 @@ class RulesDialogue:
         self._state: State = Idle()
         self._question: tuple[str, ...] = ()
         """The last question, while it still waits for an answer."""
+        self._open: tuple[State, tuple[str, ...]] | None = None
+        """A question that waits while the caller asks something else."""
         self._unheard = False
         """The last question was cut off before the caller had heard any of it."""
         self._failures = 0
@@ -268,16 +270,21 @@ class RulesDialogue:
 
     def _cancel(self, said: str | None = None) -> _Turn:
         self._state = Offering()
-        self._question = ()
+        self._question, self._open = (), None
         return self._say(said or self._phrases.cancelled)
 
     def _take_values(self, reading: Reading) -> _Turn:
         """An answer to a question, or a correction."""
         match self._state:
             case Asking(task=task) | Choosing(task=task) | Confirming(task=task):
+                asked = self._state.slot if isinstance(self._state, Asking) else ""
                 for slot, judged in reading.slots.items():
                     if not judged.is_unknown:
                         self._failures = 0
+                    known = task.values.get(slot)
+                    other = judged.value not in (None, known) and not reading.corrects
+                    if asked and slot != asked and known and judged.value and other:
+                        judged = Judged(None, (judged.value, known))  # not taken unasked
                     task.put(slot, judged)
                 return self._go_on(task)
         return self._not_understood(silent=False)
@@ -285,7 +292,25 @@ class RulesDialogue:
     def _begin(self, task: Task) -> _Turn:
         if not task.unknown:
             self._failures = 0
+        if isinstance(self._state, (Asking, Choosing, Confirming)):
+            self._put_aside(self._state, task)
         return self._go_on(task)
+
+    def _put_aside(self, state: Asking | Choosing | Confirming, task: Task) -> None:
+        """Begin a task while another one waits for an answer: a harmless one comes in between and
+        takes over its values; the same one goes on with them; any other replaces it."""
+        form = state.task
+        if form.intent == task.intent:
+            task.values = form.values | task.values
+        elif task.intent in self._grammar.harmless:
+            self._open = self._open or (state, self._question)
+            for slot, name in task.lists.items():
+                known = (v for other, v in form.values.items() if form.lists[other] == name)
+                if slot not in task.guesses and (value := next(known, None)) is not None:
+                    task.values.setdefault(slot, value)
+                    task.unknown.discard(slot)
+        else:
+            self._open = None
 
     def _go_on(self, task: Task) -> _Turn:
         """Take the next step of a task: settle a guess, ask for a slot, confirm, or run it."""
@@ -299,8 +324,8 @@ class RulesDialogue:
                 return self._ask_slot(task, slot)
         if intent.confirm and not task.confirmed:
             return self._ask(Confirming(task), self._filled(intent.confirm, task))
-        self._state = Idle()
-        self._question = ()
+        self._state, self._question = self._open or (Idle(), ())
+        self._open = None
         return _Turn(task=task)
 
     def _ask_slot(self, task: Task, slot: str) -> _Turn:
@@ -366,7 +391,17 @@ class RulesDialogue:
         return self._say(texts[self._failures - 1])
 
     def _give_up(self) -> _Turn:
+        """Pass the caller on, or offer to; end the call only where nobody else can be reached."""
         self._failures = 0
+        self._open = None
+        destinations = self._errands.destinations()
+        if destinations and not self._rules.fallback.way_out.transfer:
+            task = self._new_task(builtin.TRANSFER)
+            only = "destination" in task.values
+            state = Confirming(task) if only else Asking(task, "destination")
+            return self._ask(
+                state, self._filled(self._phrases.offer_transfer, destinations=destinations)
+            )
         self._state = Idle()
         self._question = ()
         return _Turn(self._filled(self._rules.fallback.way_out.say), way_out=True)
@@ -380,7 +415,9 @@ class RulesDialogue:
         outcome = await self._errands.run(task)
         answer = outcome.answer
         goes_on = not (intent.hang_up or outcome.caller_left or outcome.declined)
-        if intent.more and goes_on:
+        if self._question:  # the caller had asked something in between
+            answer += self._question
+        elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
         for sentence in self._keep(answer):

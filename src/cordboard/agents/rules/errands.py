@@ -139,8 +139,9 @@ class Errands:
 
     def destinations(self) -> str:
         """Return all transfer destinations, as a list to be spoken."""
-        finder = self._grammar.finders.get(builtin.DESTINATIONS)
-        names = [value.spoken for value in finder.values.values()] if finder else []
+        if builtin.DESTINATIONS not in self._grammar.finders:
+            return ""
+        names = [*builtin.destinations_of(self._session.toolbox).values()]
         if len(names) < 2:
             return "".join(names)
         return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"

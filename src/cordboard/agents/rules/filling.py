@@ -129,7 +129,7 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
         return False
     capitals = look.text != look.text.lower()
     same = [s for s in spans if s.is_clear and s.cost <= _SAME_NAME]
-    own = {place for s in same for place in range(s.start, s.end)} | look.dated
+    own = {place for s in same for place in range(s.start, s.end)}
     if span.end < len(look.tokens) and look.tokens[span.end].text in ("speaking", "calling"):
         return True
     for place, token in _strangers(look):
@@ -154,7 +154,8 @@ def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> 
 
 
 def _strangers(look: Look) -> Iterator[tuple[int, Token]]:
-    """Yield the words that are neither common nor in a sentence, with their places."""
+    """Yield the words that are neither common nor in a sentence nor a day, with their places."""
+    dated = look.dated
     for place, token in enumerate(look.tokens):
-        if token.is_content and token.text not in look.known:
+        if token.is_content and token.text not in look.known and place not in dated:
             yield place, token

@@ -92,6 +92,8 @@ class Reading:
     """True if it is a sentence word for word: waiting for more would be in vain."""
     sure: bool = True
     """True if it is clear enough to act on; otherwise the caller is asked about it."""
+    corrects: bool = False
+    """True if its values may replace known ones."""
     rival: str = ""
     """Another intent with the same likelihood."""
 
@@ -208,7 +210,7 @@ class Grammar:
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
         filled = fill(look, lists, cues, asked)
-        if not asked and not filled and look.tokens[0].text in _CORRECTING:
+        if not asked and not filled and _corrects(look):
             names = [slot for slot, name in lists.items() if self.finders[name].spec.type == "name"]
             filled = fill(look, lists, cues, names[0]) if names else filled
         slots = {
@@ -223,7 +225,8 @@ class Grammar:
                 slots[asked] = Judged()
         if not slots:
             return None
-        return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
+        filled = {slot: found for slot, found in filled.items() if slot in slots}
+        return Reading("", slots, filled, lists, corrects=_corrects(look))
 
     def _decide(self, look: Look, best: Score, scores: Sequence[Score]) -> Reading | None:
         """Return the reading of the best intent: sure, with a rival that is nearly level, or to be
@@ -288,6 +291,12 @@ class Grammar:
                 if self.matcher.distances(piece).get(name, 1.0) <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
         return None
+
+
+def _corrects(look: Look) -> bool:
+    """True if the words may replace a value: `no, Smith`, `it's Smith`."""
+    first = [token.text for token in look.tokens[:2]]
+    return first[0] in _CORRECTING or first in (["it", "is"], ["that", "is"])
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:

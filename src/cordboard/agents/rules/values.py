@@ -6,6 +6,7 @@ One `Finder` for each list of the rules: it returns `Span`s, places with a value
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -45,7 +46,7 @@ _BARE = 0.1
 """Cost of a figure without a word that shows its kind: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
 _NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
-_NO_NAME = frozenset({"name"})
+_NO_NAME = NUMBER_WORDS | DATE_WORDS | {"name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class Finder:
                 token = tokens[end - 1]
                 if not token.is_content or not token.text.isalpha() or token.text in _NO_NAME:
                     break
-                name = " ".join(t.text.capitalize() for t in tokens[start:end])
+                name = " ".join(_named(t.written or t.text) for t in tokens[start:end])
                 yield Span(start, end, Value(name, name), 0.1, bare=not cued)
 
     def _texts(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
@@ -235,6 +236,14 @@ _FINDERS: Mapping[str, _Find] = {
     "name": Finder._names,
     "text": Finder._texts,
 }
+
+
+def _named(word: str) -> str:
+    """Return a word of a name with its capitals: as it was written if it has some; `o'brien` is
+    O'Brien."""
+    if word != word.lower():
+        return word
+    return re.sub(r"(^|['-])(\w)(?!$)", lambda match: match[1] + match[2].upper(), word)
 
 
 def _is_timed(tokens: Sequence[Token], start: int) -> bool:

@@ -87,6 +87,8 @@ class Token:
     """The word in lower case; figures stay figures."""
     said: str
     """The word with figures written out: `22` is `twenty two`."""
+    written: str = ""
+    """The word as the recogniser wrote it."""
     letters: str = ""
     """The letters in capitals, if the recogniser wrote single letters or an abbreviation; else
     empty."""
@@ -168,7 +170,7 @@ def _tokens_of(word: str) -> list[Token]:
     if not lower:
         return []
     letters = word if word.isalpha() and word.isascii() and _is_abbreviation(word) else ""
-    return [Token(lower, lower, letters)]
+    return [Token(lower, lower, re.sub(r"'s$", "", word), letters)]
 
 
 def _is_abbreviation(word: str) -> bool:
