@@ -265,7 +265,7 @@ class Phrases(_Part):
     how_can_i_help: Template = "How can I help you?"
     tool_failed: Template = "I am sorry, that did not work."
     transferring: Template = "I am putting you through to {destination}."
-    offer_transfer: Template = "I am sorry, I do not understand. Shall I put you through to {destinations}?"
+    offer_transfer: Template = "Shall I put you through to {destinations}?"
     ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
     or_: Template = Field(default="or", alias="or")
 

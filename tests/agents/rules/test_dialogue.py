@@ -19,7 +19,7 @@ from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 from .conftest import TODAY
 
 OFFER = (
-    "I am sorry, I do not understand."
+    "I did not get that."
     " Shall I put you through to ticket sales, technical support or a human operator?"
 )
 ATIS = "mcp_aviation_atis_get_atis"
@@ -242,7 +242,7 @@ async def test_the_only_destination_is_offered_by_its_description() -> None:
     for text in ("xyzzy", "plugh", "qwerty"):
         answer = await talk.say(text)
     assert answer.endswith("Shall I put you through to front office?")
-    assert await talk.say("yes") == "I am putting you through to tanya. Reply of transfer."
+    assert await talk.say("yes") == "I am putting you through to tanya."
     assert talk.asked == [("transfer", {"destination": "tanya"})]
 
 

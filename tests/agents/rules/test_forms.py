@@ -17,7 +17,7 @@ SALON = Rules.model_validate(
             "book": {
                 "title": "a booking",
                 "sentences": [
-                    "[i] [would] [like] [to] book [a] [{service}] [on|for] [{date:day}] [at] [{time}]"
+                    "[would|like] [to] book [a] [{service}] [on|for] [{date:day}] [at] [{time}]"
                 ],
                 "slots": {
                     "service": {"ask": "Which service?"},
@@ -66,7 +66,9 @@ SALON = Rules.model_validate(
         },
         {  # no value of another slot is taken unasked
             "book a haircut on friday at ten": "Your name?",
-            "at eleven": "Did you mean eleven o clock in the morning or ten o clock in the morning?",
+            "at eleven": (
+                "Did you mean eleven o clock in the morning or ten o clock in the morning?"
+            ),
             "the first one": "Your name?",
             "no, at twelve": "Your name?",
             "O'Brien": "haircut, 2026-11-27, 12:00, O'Brien?",

@@ -106,11 +106,10 @@ def with_built_in(
     destinations = destinations_of(toolbox)
     if destinations and TRANSFER not in rules.intents:
         lists[DESTINATIONS] = WordList(values=_said(destinations))
-        only = next(iter(destinations)) if len(destinations) == 1 else None
         intents[TRANSFER] = Intent(
             sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
             title="a person",
-            slots={"destination": Slot(list=DESTINATIONS, required=not only, default=only)},
+            slots={"destination": Slot(list=DESTINATIONS)},
             transfer="{destination}",
         )
     return intents, lists

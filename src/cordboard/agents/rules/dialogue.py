@@ -340,6 +340,8 @@ class RulesDialogue:
         named = {"slot": slot.replace("_", " "), "destinations": self._errands.destinations()}
         default = self._phrases.ask
         if task.lists[slot] == builtin.DESTINATIONS:
+            if len(self._grammar.finders[builtin.DESTINATIONS].values) == 1:
+                return self._offer_transfer(task)
             default = self._phrases.ask_destination
         questions = (spec.ask if spec else ()) or (default,)
         question = self._filled(questions[min(asked, len(questions) - 1)], **named)
@@ -394,17 +396,22 @@ class RulesDialogue:
         """Pass the caller on, or offer to; end the call only where nobody else can be reached."""
         self._failures = 0
         self._open = None
-        destinations = self._errands.destinations()
-        if destinations and not self._rules.fallback.way_out.transfer:
-            task = self._new_task(builtin.TRANSFER)
-            only = "destination" in task.values
-            state = Confirming(task) if only else Asking(task, "destination")
-            return self._ask(
-                state, self._filled(self._phrases.offer_transfer, destinations=destinations)
-            )
+        fallback = self._rules.fallback
+        if builtin.DESTINATIONS in self._grammar.finders and not fallback.way_out.transfer:
+            offer = self._offer_transfer(self._new_task(builtin.TRANSFER))
+            return _Turn(self._filled(fallback.reprompts[0]) + offer.sentences)
         self._state = Idle()
         self._question = ()
-        return _Turn(self._filled(self._rules.fallback.way_out.say), way_out=True)
+        return _Turn(self._filled(fallback.way_out.say), way_out=True)
+
+    def _offer_transfer(self, task: Task) -> _Turn:
+        values = [*self._grammar.finders[builtin.DESTINATIONS].values.values()]
+        state: State = Asking(task, "destination")
+        if len(values) == 1:
+            task.put("destination", Judged(values[0]))
+            state = Confirming(task)
+        named = {"destinations": self._errands.destinations()}
+        return self._ask(state, self._filled(self._phrases.offer_transfer, **named))
 
     # Acting.
 
