@@ -32,12 +32,14 @@ SALON = Rules.model_validate(
                 "title": "a price",
                 "sentences": ["how much is [a|the] [{service}]"],
                 "slots": {"service": {"ask": "Of which service?"}},
-                "say": "Thirty euros.",
+                "answers": {"service": {"haircut": "Thirty euros."}},
+                "say": "Please ask at the desk.",
             },
             "hours": {
                 "title": "opening hours",
                 "sentences": ["are you open [on] [{date}]", "when are you open"],
                 "slots": {"date": {"required": False}},
+                "answers": {"date": {"sunday": "Closed.", "2026-11-24": "Ten to noon."}},
                 "say": "Nine to six.",
             },
         },
@@ -52,7 +54,7 @@ SALON = Rules.model_validate(
             "I would like to book on Friday": "Which service?",
             "how much is a haircut?": "Thirty euros. Which service?",
             "ok a haircut then": "What time?",
-            "are you open on Sundays?": "Nine to six. What time?",
+            "are you open on Sundays?": "Closed. What time?",
             "at three": "Your name?",
             "Bob": "haircut, 2026-11-27, 15:00, Bob?",
         },
@@ -95,3 +97,19 @@ async def test_the_tool_gets_a_name_as_it_was_written() -> None:
     for words in ("book a haircut on friday at ten", "it is O'Brien", "yes"):
         await talk.say(words)
     assert [arguments["name"] for _, arguments in talk.asked] == ["O'Brien"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("how much is a haircut", "Thirty euros."),
+        ("how much is a blow dry", "Please ask at the desk."),
+        ("are you open on Sundays?", "Closed."),
+        ("are you open next Sunday", "Closed."),
+        ("are you open on Tuesday", "Ten to noon."),
+        ("are you open on Friday", "Nine to six."),
+        ("when are you open", "Nine to six."),
+    ],
+)
+async def test_answers_stand_in_a_table(words: str, answer: str) -> None:
+    assert await Talk(SALON, ()).say(words) == answer

@@ -6,7 +6,7 @@ sentences tell slots and bare figures apart. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cordboard.agents.rules.matching import Look
@@ -69,10 +69,8 @@ def fill(
     ]
     candidates.sort(key=lambda c: (not c.span.is_clear, c.rank))
     usable = [c for c in candidates if not c.span.bare or c.slot == asked or c.cued]
-    taken: dict[str, _Candidate] = {}
-    for each in usable:
-        if each.slot not in taken and not any(each.span.overlaps(t.span) for t in taken.values()):
-            taken[each.slot] = each
+    shortest = sorted(usable, key=lambda c: (c.span.end - c.span.start, c.rank))
+    taken = max((_assign(usable), _assign(shortest)), key=len)
     filled: dict[str, Filled] = {}
     for slot, first in taken.items():
         used = [other.span for name, other in taken.items() if name != slot]
@@ -88,6 +86,27 @@ def fill(
         judged = Judged(values[0]) if sure else Judged(None, tuple(values))
         filled[slot] = Filled(judged, chosen.start, chosen.end)
     return filled
+
+
+def _assign(candidates: Iterable[_Candidate]) -> dict[str, _Candidate]:
+    """Return each slot's first candidate without words that another slot has taken."""
+    taken: dict[str, _Candidate] = {}
+    for each in candidates:
+        if each.slot not in taken and not any(each.span.overlaps(t.span) for t in taken.values()):
+            taken[each.slot] = each
+    return taken
+
+
+def _is_part(span: Span, spans: Sequence[Span]) -> bool:
+    """True if it is a part of something longer that is not a value: `ten` of `half past ten`, where
+    that is too late."""
+    return not span.named and any(
+        other.value is None
+        and other.start <= span.start
+        and span.end <= other.end
+        and other.end - other.start > span.end - span.start
+        for other in spans
+    )
 
 
 def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
