@@ -65,7 +65,9 @@ def fill(
         _Candidate(slot, span, _is_cued(look, span, cues.get(slot, ())))
         for slot, name in slots.items()
         for span in look.spans.get(name, ())
-        if span.value is not None and span.start not in look.denied
+        if span.value is not None
+        and span.start not in look.denied
+        and not _is_part(span, look.spans[name])
     ]
     candidates.sort(key=lambda c: (not c.span.is_clear, c.rank))
     usable = [c for c in candidates if not c.span.bare or c.slot == asked or c.cued]
