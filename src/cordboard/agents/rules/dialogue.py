@@ -393,7 +393,7 @@ class RulesDialogue:
         return self._say(texts[self._failures - 1])
 
     def _give_up(self) -> _Turn:
-        """Pass the caller on, or offer to; end the call only where nobody else can be reached."""
+        """Pass the caller on, or offer to; end the call only if neither is possible."""
         self._failures = 0
         self._open = None
         fallback = self._rules.fallback

@@ -1,4 +1,4 @@
-"""What the recogniser should expect, and whether it should listen once more.
+"""Expectations of the recogniser, and doubts that a second hearing may settle.
 
 Hints for each state of a dialogue, a check for partial texts that are a complete answer, and names
 in doubt: those whose reading would lead to a question about a listed value, or to no value. A

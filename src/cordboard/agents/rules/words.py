@@ -189,7 +189,7 @@ def stem(word: str) -> str:
 
 def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
     """Return the places of the denials and of the rest of their clauses. `Don't you have ...?`,
-    `why not` and `I am not sure` deny nothing, and nobody denies a number or a letter."""
+    `why not` and `I am not sure` deny nothing. Numbers and letters are never denied."""
     places: set[int] = set()
     left = 0
     for place, token in enumerate(tokens):
