@@ -23,9 +23,6 @@ from cordboard.config.sentences import Position, Wording
 
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
-_DECISIVE = frozenset({"yes", "no", "not", "up"})
-"""Small words that change the meaning where a sentence contains them: `hang on` is not `hang
-up`."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
@@ -249,7 +246,7 @@ def _values(look: Look) -> Iterable[tuple[str, Places]]:
 def _weight(position: Position) -> float:
     if position.list:
         return _SLOT_WEIGHT
-    common = all(is_common(word) and word not in _DECISIVE for word in position.words)
+    common = all(is_common(word) for word in position.words)
     return _COMMON_WEIGHT if common else 1.0
 
 
