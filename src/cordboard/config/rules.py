@@ -239,7 +239,11 @@ class WayOut(_Part):
 
     say: Template = "I am sorry, I could not understand you. Please call again. Goodbye."
     transfer: str | None = Field(default=None, description="Destination to pass the caller on to.")
-    hang_up: bool = Field(default=True, description="End the call, when not passed on.")
+    hang_up: bool = Field(
+        default=True,
+        description="End the call, when not passed on. Where the context has `transfer`, its"
+        " destinations are offered instead.",
+    )
 
 
 class Fallback(_Part):
