@@ -11,7 +11,19 @@ import sys
 
 import typer
 
-from cordboard.cli import call, chat, check, demo, elevenlabs, mcp, reload, run, tools, version
+from cordboard.cli import (
+    call,
+    chat,
+    check,
+    demo,
+    elevenlabs,
+    import_,
+    mcp,
+    reload,
+    run,
+    tools,
+    version,
+)
 from cordboard.errors import CordboardError
 
 app = typer.Typer(
@@ -26,6 +38,7 @@ for module in (run, demo, call, chat, check, reload, tools, version):
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
+app.add_typer(import_.app, name="import")
 
 
 def main() -> None:

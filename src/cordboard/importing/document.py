@@ -1,0 +1,129 @@
+"""An imported configuration as the text of a file, mended until it can be loaded."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from cordboard.config.load import read
+from cordboard.config.yaml_document import KeyPath, dotted
+from cordboard.errors import ConfigError, ConfigProblem
+from cordboard.importing.result import Imported
+
+_BLOCK = re.compile(r"(?=[^\n]+\n)(?:[^\s#-](?:[^\n\t]*[^\s])?\n+)+[^\s#-](?:[^\n\t]*[^\s])?")
+"""Several lines that a block of YAML holds unchanged."""
+_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SET = "https://example.com/1"
+"""Stands for the value of a variable: most kinds of text may be like it."""
+_ROUNDS = 50
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
+"""Characters that a YAML file does not hold, or not as they are."""
+
+
+def yaml_text(result: Imported, heading: str) -> str:
+    """Return the YAML with its comments."""
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.width = 100
+    yaml.allow_unicode = True
+    tree = _with_comments(result.tree, (), result.comments)
+    tree.yaml_set_start_comment(_clean(heading) + "\n\n")
+    yaml.dump(tree, stream)
+    return stream.getvalue()
+
+
+def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigProblem]]:
+    """Take out what our schema refuses, and report it in `left`, until the text loads.
+
+    Returns the text, and the problems that are left for a human. Variables count as set.
+    """
+    for _ in range(_ROUNDS):
+        text = yaml_text(result, heading)
+        try:
+            read(text, path, dict.fromkeys(needed_variables(text), _SET))
+        except ConfigError as error:
+            fatal = [problem for problem in error.problems if problem.fatal]
+            places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
+            removed: set[KeyPath] = set()
+            # The last entry of a list first: the indexes before it stay valid.
+            for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
+                if place and place not in removed and not _is_covered(place, removed):
+                    removed.add(place)
+                    _take_out(result, place, problem.message)
+            if not removed:
+                return text, fatal
+        else:
+            return text, []
+    return text, fatal
+
+
+def needed_variables(text: str) -> list[str]:
+    """Return the variables without a default, in their order."""
+    return list(dict.fromkeys(found[1] for found in _NEEDED.finditer(text) if found[1]))
+
+
+def _place(tree: Any, key: str) -> KeyPath:
+    """Return the part of a problem's key that is in the tree; a context is never taken out."""
+    value, path = tree, []
+    for index, name in _PART.findall(key):
+        step: str | int = int(index) if index else name
+        inside = isinstance(value, dict) and step in value
+        if not inside and not (
+            isinstance(value, list) and isinstance(step, int) and step < len(value)
+        ):
+            break
+        value = value[step]
+        path.append(step)
+    if (path[:1] == ["contexts"] and len(path) < 3) or (isinstance(value, str) and "${" in value):
+        return ()  # only the environment makes the value right or wrong
+    return tuple(path)
+
+
+def _is_covered(place: KeyPath, removed: set[KeyPath]) -> bool:
+    return any(place[: len(other)] == other for other in removed)
+
+
+def _take_out(result: Imported, place: KeyPath, message: str) -> None:
+    above: Any = result.tree
+    for step in place[:-1]:
+        above = above[step]
+    last = place[-1]
+    if place[0] == "contexts" and last in ("prompt", "greeting"):
+        above[last] = above[last].replace("{", "{{").replace("}", "}}")
+        result.changed.append((dotted(place), f"its braces are literal now: {message}"))
+        return
+    del above[last]
+    result.left.append((dotted(place), f"refused here: {message}"))
+    if not above and len(place) > 2 and place[:1] != ("contexts",):
+        _take_out(result, place[:-1], "nothing is left in it")
+
+
+def _with_comments(value: Any, path: KeyPath, comments: Mapping[KeyPath, str]) -> Any:
+    if isinstance(value, dict):
+        mapping = CommentedMap()
+        for key, inner in value.items():
+            here = (*path, key)
+            mapping[_clean(key)] = _with_comments(inner, here, comments)
+            if here in comments:
+                mapping.yaml_set_comment_before_after_key(
+                    _clean(key), before=_clean(comments[here]), indent=2 * len(path)
+                )
+        return mapping
+    if isinstance(value, list):
+        return CommentedSeq([_with_comments(inner, (*path, None), {}) for inner in value])
+    if not isinstance(value, str):
+        return value
+    text = _clean(value)
+    return LiteralScalarString(text) if _BLOCK.fullmatch(text) else text
+
+
+def _clean(text: str) -> str:
+    return _NO_TEXT.sub(" ", text)
