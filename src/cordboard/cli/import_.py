@@ -78,7 +78,7 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
 
 
 def _variables(text: str, found: Installation) -> list[str]:
-    from cordboard.importing.document import needed_variables
+    from cordboard.importing.result import needed_variables
 
     return [
         name if name in found.variables or not found.variables else f"{name} (not in AVA's .env)"

@@ -41,6 +41,15 @@ _ILLEGAL: Mapping[str, tuple[str, int]] = {
 _APPLICATION = re.compile(r"(?i)stasis\([^,)]*")
 _CHOICE = re.compile(r"(?i)set\(_{0,2}(AI_AGENT|AI_CONTEXT|AI_PROVIDER|AI_AUDIO_PROFILE)=([^)]*)\)")
 _CODECS = {"slin16": "slin16"}
+_COMMON_DIALPLAN = """\
+[cordboard]
+exten => s,1,Stasis(cordboard)
+ same => n,GotoIf($["${STASISSTATUS}" = "FAILED"]?closed)
+ same => n,Hangup()
+ same => n(closed),Answer()
+ same => n,Playback(vm-nobodyavail)
+ same => n,Hangup()
+"""
 _MODULE = "src.mcp_servers."
 
 
@@ -61,6 +70,8 @@ class _Import:
     http: HttpTools = field(default_factory=HttpTools)
     off: set[str] = field(default_factory=set)
     """Tools that AVA has switched off."""
+    missing: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """Tool and reason → contexts that list it."""
 
     def everything(self) -> None:
         """Fill `result`, in the order of its file."""
@@ -69,8 +80,10 @@ class _Import:
         self._telephony()
         tree |= {"providers": {}, "contexts": {}, "tools": {}, "mcp": {"enabled": True}}
         contexts = self._contexts_of_both()
-        providers = Providers(self.root, self.result, self._renamed, self._of("provider"))
+        names, variables = self._of("provider"), self.found.variables
+        providers = Providers(self.root, self.result, self._renamed, names, variables)
         used = {context.text(key) for _, context in contexts for key in ("provider", "pipeline")}
+        used |= {found[2].strip() for found in _CHOICE.finditer(self.found.dialplan)}
         default = self.root.text("default_provider")
         providers.read(used | {default})
         for key in ("providers", "pipelines"):
@@ -80,6 +93,8 @@ class _Import:
         self._tools()
         for name, context in contexts:
             self._context(name, context, providers)
+        for (tool, reason), names_of in self.missing.items():
+            self.result.left.append((f"tool {tool} (of {', '.join(names_of)})", reason))
         self._default_context()
         if not tree["tools"]:
             del tree["tools"]
@@ -217,7 +232,7 @@ class _Import:
 
     def _own_server(self, name: str, entry: dict[str, Any]) -> None:
         """Commands inside AVA's own source need another program, or AVA's folder."""
-        command = entry.get("command")
+        command: Any = entry.get("command")
         place = f"mcp.servers.{name}.command"
         for index, word in enumerate(command if isinstance(command, list) else ()):
             if word == f"{_MODULE}aviation_atis_server":
@@ -235,10 +250,12 @@ class _Import:
         if not tools.truth("enabled", default=True):
             self.off |= {*TOOLS, *LOST_TOOLS}
         self._destinations(tools)
-        for section, default in (("tools", ""), ("in_call_tools", "in_call")):
-            for name, tool in self.root.parts(section):
-                if name in NOT_TOOLS or name in ("enabled", "transfer", "extensions"):
-                    continue
+        inside = self.root.part("in_call_tools")
+        for section, part, default in (
+            ("tools", tools, ""),
+            ("in_call_tools", inside, "in_call"),
+        ):
+            for name, tool in part.parts():
                 phase = tool.text("kind") in PHASES or bool(default)
                 if not tool.truth("enabled", default=True):
                     self.off.add(name)
@@ -249,7 +266,7 @@ class _Import:
                     read_http_tool(name, tool, ours, self.http, self.result, default)
                     self.result.comment(("tools", ours), f"From {section}.{name}.")
                     self.result.taken.append(f"{section}.{name} → tools.{ours} (http)")
-                elif name not in (*LOST_TOOLS, "leave_voicemail", "transfer_call"):
+                elif name not in LOST_TOOLS:
                     reason = "unknown to this importer; see docs/from-ava.md"
                     self.result.left.append((f"{section}.{name}", reason))
         self.root.skip(("tools", "in_call_tools"))
@@ -272,7 +289,8 @@ class _Import:
             }
             place.skip(("live_agent", "attended_allowed"))
             place.rest("no counterpart in a destination; all transfers are blind")
-        transfer.leave("enabled", "a context that lists `transfer` may transfer")
+        if not transfer.truth("enabled", default=True):
+            self.off |= {name for name, ours in TOOLS.items() if ours == "transfer"}
         transfer.rest("transfers are made when the agent has finished speaking; all are blind")
         for number, person in tools.part("extensions").parts("internal"):
             name = person.text("name") or number
@@ -282,7 +300,9 @@ class _Import:
                 entry = {"target": number, "context": homes["extension"], "description": about}
                 found[ours] = {"type": "extension", **entry}
         voicemail = tools.part("leave_voicemail")
-        if voicemail.text("extension") and voicemail.truth("enabled", default=True):
+        if not (voicemail.text("extension") and voicemail.truth("enabled", default=True)):
+            self.off.add("leave_voicemail")
+        else:
             ours = self._renamed("destination", "tools.leave_voicemail", "voicemail")
             target = f"vmu{voicemail.text('extension')}"
             entry = {"target": target, "context": "ext-local", "description": "The voice mailbox"}
@@ -324,7 +344,8 @@ class _Import:
 
     def _context(self, name: str, context: Part, providers: Providers) -> None:
         ours = self._renamed("context", ".".join(map(str, context.path)), name)
-        self.result.tree["contexts"][ours] = entry = {}
+        entry: dict[str, Any] = {}
+        self.result.tree["contexts"][ours] = entry
         place = f"contexts.{ours}"
         about = [context.text(key) for key in ("display_name", "role_label", "description")]
         words = "; ".join([f"From {'.'.join(map(str, context.path))}", *filter(None, about)])
@@ -401,9 +422,9 @@ class _Import:
         for tool in wanted:
             place = f"contexts.{name}.tools: {tool}"
             if tool in self.off or tool in without:
-                self.result.left.append((place, "switched off"))
+                self.missing.setdefault((tool, "switched off"), []).append(name)
             elif tool in LOST_TOOLS:
-                self.result.left.append((place, LOST_TOOLS[tool]))
+                self.missing.setdefault((tool, LOST_TOOLS[tool]), []).append(name)
             elif tool in self.http.names:
                 ours[self.http.names[tool]] = None
             elif tool in TOOLS:
@@ -493,19 +514,11 @@ class _Import:
         lines = ["; extensions.conf (FreePBX: extensions_custom.conf)"]
         numbers = {name: number for number, name in self.result.tree.get("routes", {}).items()}
         for name in self.result.tree["contexts"]:
-            lines += [
-                f"[cordboard-{name}]",
-                f"exten => s,1,Set(AI_CONTEXT={name})",
-                " same => n,Stasis(cordboard)",
-                ' same => n,GotoIf($["${STASISSTATUS}" = "FAILED"]?closed)',
-                " same => n,Hangup()",
-                " same => n(closed),Answer()",
-                " same => n,Playback(vm-nobodyavail)",
-                " same => n,Hangup()",
-            ]
+            lines += [f"[cordboard-{name}]", f"exten => s,1,Set(AI_CONTEXT={name})"]
+            lines.append(" same => n,Goto(cordboard,s,1)")
             if name in numbers:
                 lines.append(f"exten => {numbers[name]},1,Goto(s,1)")
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + _COMMON_DIALPLAN
 
     def _changed_lines(self, lines: Iterable[str]) -> Iterable[str]:
         kinds = {"AI_AGENT": "context", "AI_CONTEXT": "context", "AI_PROVIDER": "provider"}

@@ -125,7 +125,7 @@ def _expanded(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    return re.sub(r"\$(?=[${])", "$$$$", text)
+    return re.sub(r"\$(?=[${])", "$$", text)
 
 
 def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,10 @@ PHASES: Mapping[str, str] = {
 }
 """`kind` → phase."""
 
+_DIFFERENT: Mapping[str, str] = {
+    "call_duration": "call_duration is in milliseconds",
+    "summary": "summary is the whole transcript: no model sums it up",
+}
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
@@ -43,9 +47,8 @@ def read_http_tool(
 ) -> None:
     """Add one tool to `tools` and to `result`; `default` is its phase without a `kind`."""
     phase = PHASES.get(tool.text("kind"), default)
-    tool.skip(("phase", "enabled"))
+    tool.skip(("phase", "enabled", "summary_max_words", "summary_prompt"))
     place = f"tools.{name}"
-    entry: dict[str, Any] = {"kind": "http"}
     arguments: dict[str, str] = {}
     parameters = _parameters(tool)
 
@@ -60,34 +63,32 @@ def read_http_tool(
         result.changed.append((place, f"{{{found}}} has no counterpart and is sent as it stands"))
         return None
 
-    if tool.text("description"):
-        entry["description"] = tool.text("description")
     method = tool.text("method").upper() or ("GET" if phase == "pre_call" else "POST")
-    entry |= {"method": method, "url": data(tool.text("url"), variable)}
+    entry = {
+        "kind": "http",
+        **tool.copy(("description",)),
+        "method": method,
+        "url": data(tool.text("url"), variable),
+    }
     if _is_private(entry["url"]):
         entry["allow_private"] = True
-    queries = tool.part("query_params")
-    query = {key: data(queries.text(key), variable) for key, _ in _items(tool, "query_params")}
+        result.changed.append((place, "it may reach your own network, as in AVA: `allow_private`"))
+    query = {key: data(str(value), variable) for key, value in _items(tool, "query_params")}
     if query:
         entry["query"] = query
     _read_headers(tool, entry, variable)
     if method not in ("GET", "HEAD"):
         _read_body(tool, entry, variable, place, result)
-    elif phase != "post_call":
-        tool.skip(("body_template",))
+    if phase == "pre_call":
+        entry["effects"] = "read_only"
     _read_answer(name, tool, entry, tools, result)
-    if phase != "post_call" and method not in ("GET", "HEAD"):
-        entry["effects"] = "read_only" if phase == "pre_call" else "idempotent"
-    if "call_duration" in arguments:
-        result.changed.append((place, "call_duration is in milliseconds"))
-    if "summary" in arguments or tool.truth("generate_summary", default=False):
-        result.changed.append((place, "summary is the whole transcript: no model sums it up"))
+    tool.skip(("generate_summary",))
+    result.changed += [(place, words) for key, words in _DIFFERENT.items() if key in arguments]
     parameters |= {key: {} for key in arguments}
     if parameters:
         entry["parameters"] = parameters
     if tool.truth("is_global", default=False):
         tools.everywhere.append(name)
-    tool.skip(("summary_max_words", "summary_prompt"))
     tool.rest("no counterpart in tools of `kind: http`")
     tools.names[name], tools.phases[name], tools.arguments[name] = ours, phase, arguments
     result.tree["tools"][ours] = entry

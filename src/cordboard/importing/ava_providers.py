@@ -17,7 +17,7 @@ from cordboard.importing.ava_keys import (
     STAND_INS,
     VOICE_KEYS,
 )
-from cordboard.importing.result import Imported, Part
+from cordboard.importing.result import Imported, Part, needed_variables
 
 _OPENAI = "https://api.openai.com/v1"
 _COMPONENTS: Mapping[str, str] = {"stt": "stt", "llm": "brain", "tts": "tts"}
@@ -34,6 +34,8 @@ class Providers:
     """Kind, place, AVA's name → a name that our schema takes."""
     names: dict[str, str]
     """AVA's provider or pipeline → our provider."""
+    variables: frozenset[str]
+    """Variables that AVA has."""
 
     def read(self, used: set[str]) -> None:
         """Read everything that is switched on or `used`."""
@@ -49,6 +51,13 @@ class Providers:
                 self.result.left.append((f"providers.{name}", "switched off, and no agent uses it"))
         for name, pipeline in self.root.parts("pipelines"):
             self._pipeline(name, pipeline, components)
+        for name, ours in list(self.names.items()):
+            needed = needed_variables(str(self.result.tree["providers"].get(ours)))
+            missing = [variable for variable in needed if variable not in self.variables]
+            if name not in used and missing:
+                del self.result.tree["providers"][ours], self.names[name]
+                reason = f"no agent uses it, and AVA's .env has no {missing[0]}"
+                self.result.left.append((f"providers or pipelines: {name}", reason))
 
     def with_voice(self, provider: str, voice: str, context: str) -> str | None:
         """Return a copy of our provider with another voice; None if its kind has none to choose."""
@@ -57,7 +66,8 @@ class Providers:
         if key is None:
             return None
         name = self.rename("provider", f"contexts.{context}.voice", f"{provider}-{context}")
-        self.result.tree["providers"][name] = _with(section, key.split("."), voice)
+        section = _complete(_with(section, key.split("."), voice))
+        self.result.tree["providers"][name] = section
         self.result.comment(("providers", name), f"{provider} with the voice of {context}.")
         return name
 
@@ -96,9 +106,6 @@ class Providers:
             reason = "set in the agent at ElevenLabs"
             for key in ("voice_id", "model_id", "voice_settings"):
                 provider.leave(key, reason)
-        if kind == "deepgram_agent" and (listen := section.get("listen")):
-            flux = str(listen["provider"]["model"]).startswith("flux")
-            listen["provider"]["version"] = "v2" if flux else "v1"
         if "openai.com" not in provider.text("base_url"):
             provider.leave("base_url", "nearest: base_url, with http(s)://")
         provider.leave("use_vertex_ai", "only Google's Developer API is supported")
@@ -106,7 +113,7 @@ class Providers:
             provider.leave(key, "the context has it")
         provider.skip(FORMATS)
         provider.rest(f"no counterpart in a provider of type {kind}")
-        return section
+        return _complete(section)
 
     def _pipeline(self, name: str, pipeline: Part, components: Mapping[str, Any]) -> None:
         ours = self.rename("provider", f"pipelines.{name}", name)
@@ -141,7 +148,8 @@ class Providers:
             ours = "openai_chat" if part == "brain" else ""
         if part == "tts" and kind == "local":
             voice = voice or settings.text("tts_voice")
-            ours = "piper" if voice.endswith(".onnx") else ours
+            piper = settings.text("tts_backend") in ("", "piper") and voice.endswith(".onnx")
+            ours = "piper" if piper else ours
         if not ours:
             ours = STAND_INS[part]
             self.result.left.append(
@@ -179,6 +187,16 @@ def _address(kind: str, settings: Part) -> dict[str, Any]:
     if kind in KEY_VARIABLES:
         return {"base_url": url, "api_key": f"${{{KEY_VARIABLES[kind]}}}"}
     return {"base_url": url, "api_key": key} if "${" in key else {"base_url": url}
+
+
+def _complete(section: dict[str, Any]) -> dict[str, Any]:
+    """Add what follows from the names of Deepgram's models."""
+    if section["type"] == "deepgram_agent" and "listen" in section:
+        listen = section["listen"]["provider"]
+        listen["version"] = "v2" if str(listen.get("model")).startswith("flux") else "v1"
+    if section["type"] == "deepgram_agent" and "speak" in section:
+        section["speak"]["provider"]["type"] = "deepgram"
+    return section
 
 
 def _with(section: Mapping[str, Any], keys: list[str], value: Any) -> dict[str, Any]:

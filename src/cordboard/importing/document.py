@@ -15,12 +15,9 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from cordboard.config.load import read
 from cordboard.config.yaml_document import KeyPath, dotted
 from cordboard.errors import ConfigError, ConfigProblem
-from cordboard.importing.result import Imported
+from cordboard.importing.result import Imported, needed_variables
 
-_BLOCK = re.compile(r"(?=[^\n]+\n)(?:[^\s#-](?:[^\n\t]*[^\s])?\n+)+[^\s#-](?:[^\n\t]*[^\s])?")
-"""Several lines that a block of YAML holds unchanged."""
 _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-_NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SET = "https://example.com/1"
 """Stands for the value of a variable: most kinds of text may be like it."""
 _ROUNDS = 50
@@ -63,11 +60,6 @@ def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigPr
         else:
             return text, []
     return text, fatal
-
-
-def needed_variables(text: str) -> list[str]:
-    """Return the variables without a default, in their order."""
-    return list(dict.fromkeys(found[1] for found in _NEEDED.finditer(text) if found[1]))
 
 
 def _place(tree: Any, key: str) -> KeyPath:
@@ -118,11 +110,15 @@ def _with_comments(value: Any, path: KeyPath, comments: Mapping[KeyPath, str]) -
                 )
         return mapping
     if isinstance(value, list):
-        return CommentedSeq([_with_comments(inner, (*path, None), {}) for inner in value])
+        return CommentedSeq([_with_comments(inner, path, {}) for inner in value])
     if not isinstance(value, str):
         return value
     text = _clean(value)
-    return LiteralScalarString(text) if _BLOCK.fullmatch(text) else text
+    lines = text.split("\n")
+    # A block of YAML cannot hold other texts unchanged.
+    if len(lines) > 1 and text[:1].strip() and all(line == line.rstrip() for line in lines):
+        return LiteralScalarString(text) if lines[-2] and "\t" not in text else text
+    return text
 
 
 def _clean(text: str) -> str:

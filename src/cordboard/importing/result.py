@@ -10,6 +10,7 @@ from typing import Any
 
 from cordboard.config.yaml_document import KeyPath, dotted
 
+_NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]*))?\}")
 
 
@@ -98,13 +99,13 @@ class Part:
         return Part(self.get(key), (*self.path, key), self._result)
 
     def parts(self, of: str | None = None) -> Iterator[tuple[str, Part]]:
-        """Yield the named sections of this section, or of the one under `of`; null ones are
-        skipped."""
+        """Yield the named sections of this section that were not read yet, or of the one under
+        `of`; null ones are skipped."""
         if of is not None:
             yield from self.part(of).parts()
             return
-        for name, value in self._values.items():
-            self._read.add(name)
+        for name in [name for name in self._values if name not in self._read]:
+            value = self.get(name)
             if value is not None:
                 yield name, Part(value, (*self.path, name), self._result)
 
@@ -156,6 +157,11 @@ class Part:
 
     def _wrong(self, path: KeyPath, words: str) -> None:
         self._result.left.append((dotted(path) or "the file", f"expected {words}"))
+
+
+def needed_variables(text: str) -> list[str]:
+    """Return the variables without a default, in their order."""
+    return list(dict.fromkeys(found[1] for found in _NEEDED.finditer(text) if found[1]))
 
 
 def _default_of(value: Any) -> Any:
