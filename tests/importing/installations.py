@@ -53,6 +53,7 @@ providers:
     turn_detection: {type: server_vad, silence_duration_ms: 700, create_response: true}
   local_stt: {type: local, ws_url: "ws://127.0.0.1:8765"}
   local_tts: {type: local}
+  idle_stt: {type: azure}
   oven_llm: {type: groq, chat_model: bread-1}
   deepgram: {type: full, enabled: false, model: nova-3}
 pipelines:
@@ -64,6 +65,7 @@ pipelines:
       llm:
         temperature: ${HEAT:=0.5}
         max_tokens: 100
+        extra: 1
       stt: {chunk_ms: 160}
 tools:
   enabled: true

@@ -73,9 +73,11 @@ def test_contexts_providers_and_tools_of_version_6(tmp_path: Path, output: Path)
     )  # fmt: skip
     for loss in (
         "streaming: ", "contexts.Bread Line.background_music: ", "flux_capacitor: unknown",
-        "request_transcript (of bread_line): nearest", "providers.bakery_voice.temperature: ",
+        "request_transcript (of bread_line): nearest",
         "the context Bread Line is called bread_line", "{campaign_id} is no variable",
         "providers.deepgram: switched off", "output_variables.all: ",
+        "temperature, turn_detection.create_response: ", "pipelines.counter.stt.ws_url, chunk_ms: ",
+        "pipelines.counter.llm.extra: ", "providers.idle_stt: no pipeline uses it",
     ):  # fmt: skip
         assert loss in told
 
@@ -377,6 +379,17 @@ def test_every_place_without_a_counterpart_has_a_reason(tree: dict[str, Any]) ->
 @given(st.text(alphabet="ab \n-#:'\"{}[]|>\\$%&*!", max_size=40))
 def test_a_text_is_written_as_it_is(text: str) -> None:
     assert parse(yaml_text(Imported({"a": {"b": text}}), "H"), "x").tree == {"a": {"b": text}}
+
+
+def test_a_context_without_texts_has_those_of_its_provider(tmp_path: Path, output: Path) -> None:
+    text = (
+        "contexts: {a: {provider: deepgram}, b: {provider: deepgram, greeting: B.}, c: {}}\n"
+        "providers: {deepgram: {greeting: D., instructions: I.}}\n"
+        "llm: {initial_greeting: L., prompt: P.}\n"
+    )
+    config, _ = imported(folder(tmp_path / "ava", text), output)
+    found = {name: (c.greeting, c.prompt) for name, c in config.contexts.items()}
+    assert found == {"a": ("D.", "I."), "b": ("B.", "I."), "c": ("L.", "P.")}
 
 
 def test_a_single_file_is_read_alone(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cordboard.config.yaml_document import dotted
 from cordboard.importing.ava_files import Installation
 from cordboard.importing.ava_http import PHASES, HttpTools, read_http_tool
 from cordboard.importing.ava_keys import (
@@ -40,7 +41,6 @@ _ILLEGAL: Mapping[str, tuple[str, int]] = {
 """Kind of name → characters that it may not have, and its greatest length."""
 _APPLICATION = re.compile(r"(?i)stasis\([^,)]*")
 _CHOICE = re.compile(r"(?i)set\(_{0,2}(AI_AGENT|AI_CONTEXT|AI_PROVIDER|AI_AUDIO_PROFILE)=([^)]*)\)")
-_CODECS = {"slin16": "slin16"}
 _COMMON_DIALPLAN = """\
 [cordboard]
 exten => s,1,Stasis(cordboard)
@@ -102,16 +102,16 @@ class _Import:
             del tree["mcp"]
         for key, reason in SECTIONS.items():
             self.root.leave(key, reason)
-        self.root.skip(("contexts", "llm"))
+        llm = self.root.part("llm")
+        llm.skip(("prompt", "initial_greeting"))
+        llm.rest()
+        self.root.skip(("contexts",))
         self.root.rest()
-        self.result.left += [(problem, "AVA takes the last one") for problem in self._told_once()]
+        self.result.left += [(line, "AVA takes the last one") for line in self.found.duplicates]
         self.result.left += [
             (f"agent {slug}", "switched off in the database") for slug in self.found.inactive
         ]
         self.result.dialplan = self._dialplan()
-
-    def _told_once(self) -> list[str]:
-        return list(dict.fromkeys(self.found.duplicates))
 
     # --- names ---------------------------------------------------------------------------
 
@@ -156,12 +156,16 @@ class _Import:
         asterisk.rest("the engine keeps and restores the connection by itself")
         socket = self.root.part("audiosocket")
         found = socket.copy(("host", "port", "advertise_host"))
+        if (variable := "AUDIOSOCKET_ADVERTISE_HOST") in self.found.variables:
+            found["advertise_host"] = f"${{{variable}:-127.0.0.1}}"
         if found:
             self.result.tree["audiosocket"] = found
         codec = socket.text("format")
         external = self.root.part("external_media")
         if media == "rtp":
             rtp = external.copy({"rtp_host": "host", "advertise_host": "advertise_host"})
+            if (variable := "EXTERNAL_MEDIA_ADVERTISE_HOST") in self.found.variables:
+                rtp["advertise_host"] = f"${{{variable}:-127.0.0.1}}"
             first, _, last = external.text("port_range").partition(":")
             if first.isdecimal() and last.isdecimal() and len(first + last) < 12:
                 rtp |= {"first_port": int(first), "last_port": int(last)}
@@ -173,9 +177,10 @@ class _Import:
             self.result.tree["asterisk"]["codec"] = codec
         socket.skip(("format",))
         socket.rest()
-        health = self.root.part("health").copy(("host", "port"))
-        if health:
-            self.result.tree["health"] = health
+        health = self.root.part("health")
+        if copied := health.copy(("host", "port")):
+            self.result.tree["health"] = copied
+        health.rest()
         self.root.skip(("external_media",))
         self._profiles()
 
@@ -266,8 +271,8 @@ class _Import:
                     read_http_tool(name, tool, ours, self.http, self.result, default)
                     self.result.comment(("tools", ours), f"From {section}.{name}.")
                     self.result.taken.append(f"{section}.{name} → tools.{ours} (http)")
-                elif name not in LOST_TOOLS:
-                    reason = "unknown to this importer; see docs/from-ava.md"
+                else:
+                    reason = LOST_TOOLS.get(name, "unknown to this importer; see docs/from-ava.md")
                     self.result.left.append((f"{section}.{name}", reason))
         self.root.skip(("tools", "in_call_tools"))
 
@@ -292,13 +297,16 @@ class _Import:
         if not transfer.truth("enabled", default=True):
             self.off |= {name for name, ours in TOOLS.items() if ours == "transfer"}
         transfer.rest("transfers are made when the agent has finished speaking; all are blind")
-        for number, person in tools.part("extensions").parts("internal"):
+        extensions = tools.part("extensions")
+        for number, person in extensions.parts("internal"):
             name = person.text("name") or number
             if person.truth("transfer", default=True):
                 ours = self._renamed("destination", f"extensions.internal.{number}", name)
                 about = person.text("description") or name
                 entry = {"target": number, "context": homes["extension"], "description": about}
                 found[ours] = {"type": "extension", **entry}
+                person.rest("no counterpart in a destination; all transfers are blind")
+        extensions.rest()
         voicemail = tools.part("leave_voicemail")
         if not (voicemail.text("extension") and voicemail.truth("enabled", default=True)):
             self.off.add("leave_voicemail")
@@ -343,12 +351,14 @@ class _Import:
         return [(slug, Part(agent, ("agents", slug), self.result)) for slug, agent in agents]
 
     def _context(self, name: str, context: Part, providers: Providers) -> None:
-        ours = self._renamed("context", ".".join(map(str, context.path)), name)
+        ours = self._renamed("context", dotted(context.path), name)
         entry: dict[str, Any] = {}
         self.result.tree["contexts"][ours] = entry
         place = f"contexts.{ours}"
-        about = [context.text(key) for key in ("display_name", "role_label", "description")]
-        words = "; ".join([f"From {'.'.join(map(str, context.path))}", *filter(None, about)])
+        about = [
+            context.text(key) for key in ("display_name", "role_label", "description", "notes")
+        ]
+        words = "; ".join([f"From {dotted(context.path)}", *filter(None, about)])
         self.result.comment(("contexts", ours), f"{words}.")
         before = self._phase("pre_call", context, ours)
         saved = {
@@ -356,12 +366,13 @@ class _Import:
             for theirs, step in before
             for output in self.http.outputs.get(theirs, ())
         }
+        own = {"prompt": context.text("prompt") or context.text("system_prompt")}
+        own["greeting"] = context.text("greeting")
+        speaker = providers.texts.get(context.text("provider"), {})
         llm = self.root.part("llm")
-        texts = {
-            "prompt": context.text("prompt") or context.text("system_prompt") or llm.text("prompt"),
-            "greeting": context.text("greeting") or llm.text("initial_greeting"),
-        }
-        for key, text in texts.items():
+        last = {"prompt": llm.text("prompt"), "greeting": llm.text("initial_greeting")}
+        for key in own:
+            text = own[key] or speaker.get(key) or last[key]
             if text:
                 entry[key] = prompt(
                     text,
@@ -388,9 +399,9 @@ class _Import:
             self.result.tree.setdefault("routes", {})[extension] = ours
         for key, reason in CONTEXT_KEYS.items():
             context.leave(key, reason)
-        context.skip(("notes", "profile"))
+        context.skip(("profile",))
         context.rest()
-        self.result.taken.append(f"{'.'.join(map(str, context.path))} → contexts.{ours}")
+        self.result.taken.append(f"{dotted(context.path)} → contexts.{ours}")
 
     def _provider_of(
         self, name: str, context: Part, entry: dict[str, Any], providers: Providers
@@ -464,7 +475,9 @@ class _Import:
         rules = own if "enabled" in own else everywhere
         if not everywhere and not own:
             return
-        if not rules.truth("enabled", default=True):
+        self._once(everywhere, "grace_timeout_sec", "every re-prompt waits as long")
+        self._once(everywhere, "outbound_enabled", "there are no outbound calls")
+        if not (rules.truth("enabled", default=True) and rules.truth("inbound_enabled", True)):
             entry["silence"] = {"reprompts": [], "goodbye": ""}
             return
         silence: dict[str, Any] = {}
@@ -483,12 +496,11 @@ class _Import:
             silence["goodbye"] = final
         if silence:
             entry["silence"] = silence
-        self._once("no_input.grace_timeout_sec", everywhere, "every re-prompt waits as long")
 
-    def _once(self, place: str, part: Part, reason: str) -> None:
-        key = place.rpartition(".")[2]
-        if key in part and (place, reason) not in self.result.left:
-            self.result.left.append((place, reason))
+    def _once(self, part: Part, key: str, reason: str) -> None:
+        line = (dotted((*part.path, key)), reason)
+        if key in part and line not in self.result.left:
+            self.result.left.append(line)
 
     def _barge_in(self, entry: dict[str, Any]) -> None:
         barge_in = self.root.part("barge_in")
@@ -497,8 +509,7 @@ class _Import:
         elif barge_in:
             reason = "an interruption is told from echo and murmurs without thresholds; nearest: "
             reason += "`barge_in: greeting_protected`, `turn_taking.overlap_doubt_ms`"
-            if ("barge_in", reason) not in self.result.left:
-                self.result.left.append(("barge_in", reason))
+            self._once(self.root, "barge_in", reason)
 
     def _default_context(self) -> None:
         names = self._of("context")

@@ -158,6 +158,7 @@ PART_KEYS: Mapping[str, Mapping[str, str]] = {
         "model": "model",
         "temperature": "temperature",
         "max_tokens": "max_tokens",
+        "extra_body": "extra",
     },
     "brain gemini": {
         "llm_model": "model",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from cordboard.config.yaml_document import dotted
 from cordboard.importing.ava_keys import (
     BASE_URLS,
     FORMATS,
@@ -36,21 +37,30 @@ class Providers:
     """AVA's provider or pipeline → our provider."""
     variables: frozenset[str]
     """Variables that AVA has."""
+    texts: dict[str, dict[str, str]] = field(default_factory=dict)
+    """AVA's provider → its `prompt` and `greeting`, for contexts that have none."""
+    components: set[str] = field(default_factory=set)
+    """Components of pipelines."""
 
     def read(self, used: set[str]) -> None:
         """Read everything that is switched on or `used`."""
         components = {
             name: part.get("type") or "" for name, part in self.root.part("providers").parts()
         }
+        unused: list[str] = []
         for name, provider in self.root.parts("providers"):
             if self._is_component(name, provider):
-                continue  # read through the pipelines
-            if name in used or provider.truth("enabled", default=True):
+                unused.append(name)  # read through the pipelines
+            elif name in used or provider.truth("enabled", default=True):
                 self._agent(name, provider)
             else:
                 self.result.left.append((f"providers.{name}", "switched off, and no agent uses it"))
         for name, pipeline in self.root.parts("pipelines"):
             self._pipeline(name, pipeline, components)
+        unused = [name for name in unused if name not in self.components]
+        if unused:
+            reason = "no pipeline uses it"
+            self.result.left.append((f"providers.{', '.join(unused)}", reason))
         for name, ours in list(self.names.items()):
             needed = needed_variables(str(self.result.tree["providers"].get(ours)))
             missing = [variable for variable in needed if variable not in self.variables]
@@ -88,13 +98,15 @@ class Providers:
         if kind == "local":
             stated = provider.text("tts_voice")
             section = {"type": "pipeline"} | {
-                part: self._part(part, "local", provider, voice=stated) for part in PARTS
+                part: self._part(part, "local", provider, stated) for part in PARTS
             }
-            provider.skip(FORMATS)
+            provider.skip((*FORMATS, "instructions", "greeting"))
             provider.rest("AVA's own model server; models here run in the engine")
         else:
             section = self._realtime(FULL_AGENTS[kind], name, provider)
         self.names[name] = ours
+        prompt, greeting = provider.text("instructions"), provider.text("greeting")
+        self.texts[name] = {"prompt": prompt, "greeting": greeting}
         self.result.tree["providers"][ours] = section
         self.result.comment(("providers", ours), f"From providers.{name}.")
         self.result.taken.append(f"providers.{name} → providers.{ours} ({section['type']})")
@@ -109,9 +121,7 @@ class Providers:
         if "openai.com" not in provider.text("base_url"):
             provider.leave("base_url", "nearest: base_url, with http(s)://")
         provider.leave("use_vertex_ai", "only Google's Developer API is supported")
-        for key in ("greeting", "instructions"):
-            provider.leave(key, "the context has it")
-        provider.skip(FORMATS)
+        provider.skip((*FORMATS, "instructions", "greeting"))
         provider.rest(f"no counterpart in a provider of type {kind}")
         return _complete(section)
 
@@ -121,6 +131,7 @@ class Providers:
         options = pipeline.part("options")
         for theirs, part in _COMPONENTS.items():
             component = pipeline.text(theirs)
+            self.components.add(component)
             stated = components.get(component)
             kind = stated if isinstance(stated, str) and stated else component.rpartition("_")[0]
             base = self.root.part("providers").get(component)
@@ -130,7 +141,9 @@ class Providers:
                 **(over if isinstance(over, dict) else {}),
             }
             settings = Part(merged, ("pipelines", name, theirs), self.result)
-            section[part] = self._part(part, kind, settings, place=f"pipelines.{name}.{theirs}")
+            section[part] = self._part(part, kind, settings)
+            settings.skip(FORMATS)
+            settings.rest(f"no counterpart in a {part} of type {section[part]['type']}")
         pipeline.leave("tools", "nearest: `contexts.<name>.tools`")
         pipeline.rest()
         self.names.setdefault(name, ours)
@@ -139,9 +152,7 @@ class Providers:
         self.result.comment(("providers", ours), parts[0].upper() + parts[1:] + ".")
         self.result.taken.append(f"pipelines.{name} → providers.{ours} (pipeline)")
 
-    def _part(
-        self, part: str, kind: str, settings: Part, *, voice: str = "", place: str = ""
-    ) -> dict[str, Any]:
+    def _part(self, part: str, kind: str, settings: Part, voice: str = "") -> dict[str, Any]:
         """Return `stt`, `brain` or `tts` of a pipeline."""
         ours = PARTS[part].get(kind, "")
         if not ours and (settings.text("chat_base_url") or settings.text("base_url")):
@@ -153,7 +164,7 @@ class Providers:
         if not ours:
             ours = STAND_INS[part]
             self.result.left.append(
-                (place or dotted_place(settings), f"no {part} of {kind or 'no name'}; {ours} here")
+                (dotted(settings.path), f"no {part} of {kind or 'no name'}; {ours} here")
             )
         section: dict[str, Any] = {
             "type": ours,
@@ -161,16 +172,11 @@ class Providers:
         }
         if ours == "gguf" and "model" not in section:
             section = {"type": "rules"}
-            where = place or dotted_place(settings)
-            self.result.left.append((where, "no model is named; write `rules` for the contexts"))
+            reason = "no model is named; write `rules` for the contexts"
+            self.result.left.append((dotted(settings.path), reason))
         if ours == "openai_chat" or (ours == "openai" and kind == "groq"):
             section |= _address(kind, settings)
         return section
-
-
-def dotted_place(part: Part) -> str:
-    """Return the place of a section."""
-    return ".".join(map(str, part.path))
 
 
 def _address(kind: str, settings: Part) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class Part:
         self.path = path
         self._result = result
         self._read: set[str] = set()
+        self._inner: dict[str, set[str]] = {}
         self._values: dict[str, Any] = value if isinstance(value, dict) else {}
         if value is not None and not isinstance(value, dict):
             self._wrong(path, "a section")
@@ -122,6 +123,7 @@ class Part:
             section, dot, inner = theirs.partition(".")
             value = self.get(section)
             if dot:
+                self._inner.setdefault(section, set()).add(inner)
                 value = value.get(inner) if isinstance(value, dict) else None
             if value is None or value == "":
                 continue
@@ -145,6 +147,10 @@ class Part:
     def rest(self, reason: str = "unknown to this importer; see docs/from-ava.md") -> None:
         """Report the keys that were not read, in one line."""
         keys = [k for k, value in self._values.items() if k not in self._read and value is not None]
+        for section, read in self._inner.items():
+            value = self._values.get(section)
+            inside = value if isinstance(value, dict) else {}
+            keys += [f"{section}.{key}" for key in inside if key not in read]
         if keys:
             place = dotted((*self.path, keys[0]))
             self._result.left.append((", ".join([place, *keys[1:]]), reason))
