@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from cordboard.importing.ava_keys import (
     STAND_INS,
     VOICE_KEYS,
 )
+from cordboard.importing.names import Names
 from cordboard.importing.result import Imported, Part, needed_variables
 
 _OPENAI = "https://api.openai.com/v1"
@@ -31,10 +32,7 @@ class Providers:
 
     root: Part
     result: Imported
-    rename: Callable[[str, str, str], str]
-    """Kind, place, AVA's name → a name that our schema takes."""
-    names: dict[str, str]
-    """AVA's provider or pipeline → our provider."""
+    names: Names
     variables: frozenset[str]
     """Variables that AVA has."""
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -61,11 +59,12 @@ class Providers:
         if unused:
             reason = "no pipeline uses it"
             self.result.left.append((f"providers.{', '.join(unused)}", reason))
-        for name, ours in list(self.names.items()):
+        known = self.names.of("provider")
+        for name, ours in list(known.items()):
             needed = needed_variables(str(self.result.tree["providers"].get(ours)))
             missing = [variable for variable in needed if variable not in self.variables]
             if name not in used and missing:
-                del self.result.tree["providers"][ours], self.names[name]
+                del self.result.tree["providers"][ours], known[name]
                 reason = f"no agent uses it, and AVA's .env has no {missing[0]}"
                 self.result.left.append((f"providers or pipelines: {name}", reason))
 
@@ -75,7 +74,7 @@ class Providers:
         key = VOICE_KEYS.get(section["type"])
         if key is None:
             return None
-        name = self.rename("provider", f"contexts.{context}.voice", f"{provider}-{context}")
+        name = self.names.renamed("provider", f"contexts.{context}.voice", f"{provider}-{context}")
         section = _complete(_with(section, key.split("."), voice))
         self.result.tree["providers"][name] = section
         self.result.comment(("providers", name), f"{provider} with the voice of {context}.")
@@ -94,7 +93,7 @@ class Providers:
                 (f"providers.{name}", f"no provider for {said or name}{nearest}")
             )
             return
-        ours = self.rename("provider", f"providers.{name}", name)
+        ours = self.names.renamed("provider", f"providers.{name}", name)
         if kind == "local":
             stated = provider.text("tts_voice")
             section = {"type": "pipeline"} | {
@@ -104,7 +103,7 @@ class Providers:
             provider.rest("AVA's own model server; models here run in the engine")
         else:
             section = self._realtime(FULL_AGENTS[kind], name, provider)
-        self.names[name] = ours
+        self.names.of("provider")[name] = ours
         prompt, greeting = provider.text("instructions"), provider.text("greeting")
         self.texts[name] = {"prompt": prompt, "greeting": greeting}
         self.result.tree["providers"][ours] = section
@@ -126,7 +125,7 @@ class Providers:
         return _complete(section)
 
     def _pipeline(self, name: str, pipeline: Part, components: Mapping[str, Any]) -> None:
-        ours = self.rename("provider", f"pipelines.{name}", name)
+        ours = self.names.renamed("provider", f"pipelines.{name}", name)
         section: dict[str, Any] = {"type": "pipeline"}
         options = pipeline.part("options")
         for theirs, part in _COMPONENTS.items():
@@ -146,7 +145,7 @@ class Providers:
             settings.rest(f"no counterpart in a {part} of type {section[part]['type']}")
         pipeline.leave("tools", "nearest: `contexts.<name>.tools`")
         pipeline.rest()
-        self.names.setdefault(name, ours)
+        self.names.of("provider").setdefault(name, ours)
         self.result.tree["providers"][ours] = section
         parts = "from pipelines.{}: {}".format(name, ", ".join(map(pipeline.text, _COMPONENTS)))
         self.result.comment(("providers", ours), parts[0].upper() + parts[1:] + ".")
