@@ -194,6 +194,23 @@ def test_values_that_are_refused_here_are_left_out_and_named(tmp_path: Path, out
         assert f"{key}: refused here: " in told
 
 
+def test_a_line_that_needs_a_human_is_named(tmp_path: Path, output: Path) -> None:
+    """Only the environment could make the value right: it is not taken out."""
+    text = V6.replace("type: server_vad", 'type: "${KIND_OF_VAD}"')
+    done = typed("import", "ava", str(folder(tmp_path / "ava", text)), "-o", str(output))
+    assert done.status == 1
+    line = output.read_text().splitlines().index("      type: ${KIND_OF_VAD}") + 1
+    assert f"{output}:{line}: providers.bakery_voice.turn_detection" in done.err
+    assert done.err.endswith(f"{output} needs a human at these lines\n")
+
+
+def test_a_number_may_come_from_a_variable(tmp_path: Path, output: Path) -> None:
+    text = V6.replace("silence_duration_ms: 700", 'silence_duration_ms: "${QUIET}"')
+    config, _ = imported(folder(tmp_path / "ava", text), output, QUIET="650")
+    detection = config.providers["bakery_voice"].model_dump()["turn_detection"]
+    assert detection["silence_duration_ms"] == 650
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -103,7 +103,6 @@ class Providers:
             provider.rest("AVA's own model server; models here run in the engine")
         else:
             section = self._realtime(FULL_AGENTS[kind], name, provider)
-        self.names.of("provider")[name] = ours
         prompt, greeting = provider.text("instructions"), provider.text("greeting")
         self.texts[name] = {"prompt": prompt, "greeting": greeting}
         self.result.tree["providers"][ours] = section
@@ -125,7 +124,10 @@ class Providers:
         return _complete(section)
 
     def _pipeline(self, name: str, pipeline: Part, components: Mapping[str, Any]) -> None:
+        known = self.names.of("provider")
+        before = known.get(name)
         ours = self.names.renamed("provider", f"pipelines.{name}", name)
+        known[name] = before or ours  # a provider goes before a pipeline of the same name
         section: dict[str, Any] = {"type": "pipeline"}
         options = pipeline.part("options")
         for theirs, part in _COMPONENTS.items():
@@ -145,7 +147,6 @@ class Providers:
             settings.rest(f"no counterpart in a {part} of type {section[part]['type']}")
         pipeline.leave("tools", "nearest: `contexts.<name>.tools`")
         pipeline.rest()
-        self.names.of("provider").setdefault(name, ours)
         self.result.tree["providers"][ours] = section
         parts = "from pipelines.{}: {}".format(name, ", ".join(map(pipeline.text, _COMPONENTS)))
         self.result.comment(("providers", ours), parts[0].upper() + parts[1:] + ".")

@@ -18,8 +18,8 @@ from cordboard.errors import ConfigError, ConfigProblem
 from cordboard.importing.result import Imported, needed_variables
 
 _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-_SET = "https://example.com/1"
-"""Stands for the value of a variable: most kinds of text may be like it."""
+_STAND_INS = ("https://example.com/1", "500", "1", "x")
+"""Stand for the value of a variable, one after the other until the schema takes one."""
 _ROUNDS = 50
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
 """Characters that a YAML file does not hold, or not as they are."""
@@ -42,28 +42,60 @@ def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigPr
 
     Returns the text, and the problems that are left for a human. Variables count as set.
     """
+    tried: dict[str, int] = {}
     for _ in range(_ROUNDS):
         text = yaml_text(result, heading)
+        names = needed_variables(text)
         try:
-            read(text, path, dict.fromkeys(needed_variables(text), _SET))
+            read(text, path, {name: _STAND_INS[tried.get(name, 0)] for name in names})
         except ConfigError as error:
             fatal = [problem for problem in error.problems if problem.fatal]
-            places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
-            removed: set[KeyPath] = set()
-            # The last entry of a list first: the indexes before it stay valid.
-            for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
-                if place and place not in removed and not _is_covered(place, removed):
-                    removed.add(place)
-                    _take_out(result, place, problem.message)
-            if not removed:
+            if not (_try_another_value(result, fatal, tried) | _take_out_all(result, fatal)):
                 return text, fatal
         else:
             return text, []
     return text, fatal
 
 
+def _try_another_value(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
+    """Let the variables of refused values stand for something else."""
+    places = [_place(result.tree, problem.key) for problem in fatal]
+    values = [_at(result.tree, place) for place in places]
+    names = {name for value in values for name in _variables_in(value)}
+    names = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
+    tried.update({name: tried.get(name, 0) + 1 for name in names})
+    return bool(names)
+
+
+def _take_out_all(result: Imported, fatal: list[ConfigProblem]) -> bool:
+    removed: set[KeyPath] = set()
+    places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
+    # The last entry of a list first: the indexes before it stay valid.
+    for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
+        is_context = place[:1] == ("contexts",) and len(place) < 3
+        by_variable = bool(_variables_in(_at(result.tree, place)))
+        if place and not (is_context or by_variable or _is_covered(place, removed)):
+            removed.add(place)
+            _take_out(result, place, problem.message)
+    return bool(removed)
+
+
+def _variables_in(value: Any) -> list[str]:
+    return needed_variables(value) if isinstance(value, str) else []
+
+
+def _at(tree: Any, place: KeyPath) -> Any:
+    """Return the value at a place; None if it was taken out meanwhile."""
+    for step in place:
+        inside = step in tree if isinstance(tree, dict) else isinstance(tree, list)
+        if not inside or (isinstance(tree, list) and int(step) >= len(tree)):
+            return None
+        tree = tree[step]
+    return tree
+
+
 def _place(tree: Any, key: str) -> KeyPath:
-    """Return the part of a problem's key that is in the tree; a context is never taken out."""
+    """Return the part of a problem's key that is in the tree."""
     value, path = tree, []
     for index, name in _PART.findall(key):
         step: str | int = int(index) if index else name
@@ -74,8 +106,6 @@ def _place(tree: Any, key: str) -> KeyPath:
             break
         value = value[step]
         path.append(step)
-    if (path[:1] == ["contexts"] and len(path) < 3) or (isinstance(value, str) and "${" in value):
-        return ()  # only the environment makes the value right or wrong
     return tuple(path)
 
 
