@@ -248,8 +248,8 @@ def lend_models() -> Iterator[Lend]:
     @contextmanager
     def lend() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cordboard.runtime.models.Workers", lambda: workers)
-            patch.setattr("cordboard.runtime.models.load_needed_models", lent)
+            patch.setattr("cordboard.runtime.health.Workers", lambda: workers)
+            patch.setattr("cordboard.runtime.health.load_needed_models", lent)
             yield
 
     yield lend

@@ -23,7 +23,7 @@ from bench.frames_server import LagTimer, say
 from cordboard.agent_api.agent import Agent
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.calls.binding import Binding
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.config.load import load
 from cordboard.config.schema import Config
 from cordboard.observe.logging import configure

@@ -22,7 +22,7 @@ from bench.peers.verdicts import Door, TimedBank
 from cordboard.agent_api.agent import Agent
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.config.schema import Config
 from cordboard.observe.logging import configure
 from cordboard.runtime.engine import Engine

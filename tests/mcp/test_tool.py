@@ -4,9 +4,8 @@ import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpDefaults
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
-from cordboard.mcp.result import read_any_result, read_result
-from cordboard.mcp.tool import effects_of, make_spec
+from cordboard.config.tools.entry import McpTool as ToolConfig
+from cordboard.mcp.tool import effects_of, make_spec, read_any_result, read_result
 from cordboard.tools.tool import Effects, Speech, Status
 
 
@@ -63,7 +62,7 @@ def test_a_technical_error_is_not_spoken(words: str) -> None:
 
 def test_pictures_are_named_not_forwarded() -> None:
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-    assert read_result(result(content=[image])).data == {"not_text": ["image"]}
+    assert read_result(result(content=[image])).data == {"not_text": ["a picture (image/png)"]}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cordboard.mcp_servers.aviation_atis.config import MET_NO, SettingsFile, load
-from cordboard.mcp_servers.aviation_atis.errors import SettingsError
+from cordboard.mcp_servers.aviation_atis.model import SettingsError
 
 USER_AGENT = {"METNO_USER_AGENT": "tests/1.0 ops@example.org"}
 
@@ -26,6 +26,13 @@ def test_the_shipped_settings_are_good_and_name_twelve_aerodromes() -> None:
     assert settings.metar_file is not None
     reports = settings.metar_file.read_text()
     assert all(f"{icao} " in reports for icao in settings.aerodromes)
+
+
+def test_the_example_needs_only_a_user_agent() -> None:
+    example = Path(__file__).parents[2] / "config" / "aviation_atis.example.yaml"
+    assert load(example, USER_AGENT).aerodromes.keys() == {"ENGM", "ENHD"}
+    with pytest.raises(SettingsError, match="METNO_USER_AGENT"):
+        load(example, {})
 
 
 def test_defaults_ask_met_no_with_a_five_minute_cache(tmp_path: Path) -> None:

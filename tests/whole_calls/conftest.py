@@ -41,8 +41,7 @@ from cordboard.calls.events import (
     Offered,
 )
 from cordboard.calls.history import CallHistory, read
-from cordboard.config.load import load
-from cordboard.config.source import ConfigSource
+from cordboard.config.load import ConfigSource, load
 from cordboard.runtime.engine import Engine
 from cordboard.vendors.local.models import load_offline_models
 from cordboard_testkit.asterisk import AsteriskInstance

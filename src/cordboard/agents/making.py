@@ -20,8 +20,7 @@ from cordboard.agent_api.tts import Voice
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.config.chosen import BrokenPart
 from cordboard.config.plugins import Plugins, failure_of, installed
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import parts_of
+from cordboard.config.providers import PipelineProvider, parts_of
 from cordboard.config.schema import Config
 from cordboard.config.sections.language_model import LanguageModelBrain
 from cordboard.config.sections.parts import PartSection, Role
@@ -42,8 +41,9 @@ def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
     for a key that is missing or malformed. `what`: the service, as messages name it."""
     if not isinstance(section, Service):
         return ""
-    key = section.key(environ)[0].strip()
-    if not key and section.needs_key:
+    key, origin = section.key(environ)
+    key = key.strip()
+    if not key and section.needs_key and origin != "headers":
         variables = " or ".join(section.key_variables)
         places = f"{variables} in the environment, or api_key" if variables else "api_key"
         raise AgentError(f"{what} has no key: set {places}", "auth")

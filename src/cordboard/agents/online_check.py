@@ -11,21 +11,23 @@ voices and settings; unless the descriptor says that a session costs money
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, date, datetime
+from typing import Any, Literal
 
 import httpx2
+import structlog
 
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
-from cordboard.agents.online_verdicts import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.plugins import Plugins, failure_of, installed
-from cordboard.config.providers.services import PaidPart, paid_parts
+from cordboard.config.providers import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
@@ -37,7 +39,7 @@ SECONDS = 10.0
 """Timeout of one answer."""
 _ENOUGH = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
-_GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
+_GOOD: frozenset[State] = frozenset({"ok", "ends soon", "unlisted"})
 _STATES: dict[FailureKind, State] = {
     "auth": "wrong key",
     "connect": "unreachable",
@@ -45,6 +47,69 @@ _STATES: dict[FailureKind, State] = {
     "stalled": "unreachable",
 }
 """State for the failure of a session that was not accepted; all other kinds are `refused`."""
+
+
+log = structlog.get_logger()
+
+State = Literal[
+    "ok", "ends soon", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"
+]
+"""`ends soon`: it works, until a day that the service states; `unlisted`: the service does not list
+it, which does not prove that it does not exist; `refused`: the answer says neither yes nor no."""
+SOON_DAYS = 90
+"""Days before its end from which on a model is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The meaning of an answer."""
+
+    state: State
+    detail: str = ""
+
+
+def verdict(probe: Probe, status: int, body: bytes, today: date | None = None) -> Verdict:
+    """Return the meaning of an answer. `today`: for tests."""
+    if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
+        if b"missing_permissions" in body:
+            return Verdict("refused", "the key may not ask for this; it may do for calls")
+        return Verdict("wrong key", f"it does not accept the key (HTTP {status})")
+    if status in probe.unknown:
+        return Verdict("unknown", f"there is no such thing, or not for this key (HTTP {status})")
+    if status == 404:
+        return Verdict("refused", "there is nothing at this address (HTTP 404); is base_url right?")
+    if status == 429:
+        return Verdict("refused", "the account is used up, or the service too busy (HTTP 429)")
+    if status >= 500:
+        return Verdict("unreachable", f"the service is not well (HTTP {status})")
+    if status != 200:
+        return Verdict("refused", f"an unexpected answer (HTTP {status})")
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return Verdict("refused", "the answer is not JSON; is the address right?")
+    try:
+        problem = probe.judge(told)
+    except Exception as error:  # border: a service may answer anything, a plug-in judge anyhow
+        log.exception("probe_judge_failed", probe=probe.what)
+        return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
+    if problem:
+        return Verdict("unlisted", problem)
+    return _lasting(probe, told, today or datetime.now(UTC).date())
+
+
+def _lasting(probe: Probe, told: Any, today: date) -> Verdict:
+    """Return the meaning of the day that an answer states as the thing's end."""
+    day = told.get(probe.end) if probe.end and isinstance(told, dict) else None
+    try:
+        end = date.fromisoformat(day[:10]) if isinstance(day, str) else date.max
+    except ValueError:
+        end = date.max
+    if (end - today).days > SOON_DAYS:
+        return Verdict("ok")
+    if end < today:
+        return Verdict("refused", f"the service has ended it on {end}")
+    return Verdict("ends soon", f"the service ends it on {end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +145,7 @@ async def check_online(
     trusted = await load_trusted()
     asked = [
         _verify(
-            seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ, plugins
+            seconds, trusted, f"{name}.{paid.key}" if paid.key else name, paid, environ, plugins
         )
         for name, provider in config.providers.items()
         for paid in paid_parts(provider)
@@ -97,7 +162,7 @@ async def _verify(
     environ: Mapping[str, str],
     plugins: Plugins,
 ) -> list[Finding]:
-    service = paid.service
+    service = paid.section
     missing = service.missing_key(environ)
     if missing:
         return [Finding(name, service.type, "no key", missing.removeprefix("no key: "))]
@@ -131,9 +196,9 @@ def _probes(
 ) -> tuple[tuple[Probe, ...], str]:
     """Return the requests for a part, or the problem of a plug-in with them."""
     try:
-        return provider.probes(paid.service, key), ""
+        return provider.probes(paid.section, key), ""
     except Exception as error:  # border of a plug-in: its code may raise anything
-        source = plugins.sources.get((paid.role, paid.service.type))
+        source = plugins.sources.get((paid.role, paid.section.type))
         if source is None:
             raise
         return (), failure_of(source, "its probes", error, key)
@@ -190,11 +255,13 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "ok":
             return ""
         case "wrong key":
-            where = paid.service.key(environ)[1] or "api_key"
+            where = paid.section.key(environ)[1] or "api_key"
             return f"{answer.detail}; see that {where} holds a key that {host} accepts"
         case "unknown":
             kind = probe.what.partition(" ")[0]
             return f"{answer.detail}; see that the {kind} is spelled as {host} has it"
+        case "ends soon":
+            return f"{answer.detail}; choose another one before"
         case "unreachable":
             return f"{answer.detail}; see that this machine can reach {host}"
     return answer.detail

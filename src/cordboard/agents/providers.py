@@ -40,8 +40,7 @@ from cordboard.agents.rules import RulesBrain
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.plugins import Plugins, installed
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.providers import PipelineProvider, paid_parts
 from cordboard.config.schema import Config, Context
 from cordboard.config.sections.language_model import RulesBrain as RulesSettings
 from cordboard.config.sections.parts import PartSection
@@ -51,8 +50,7 @@ from cordboard.net.tls import trusted
 from cordboard.observe.degradation import Degradation
 from cordboard.speech.turns.echo_watch import EchoWatch
 from cordboard.speech.turns.profiles import profile_of
-from cordboard.speech.turns.turn_detector import TurnOdds
-from cordboard.speech.user_turns import HearingParts
+from cordboard.speech.user_turns import HearingParts, TurnOdds
 from cordboard.tools.tool import ToolSpec
 
 
@@ -125,7 +123,7 @@ class Providers:
         speech = self._speech(provider, chosen, self._models)
         hearing = self._hearing(self._models, settings, speech.recogniser)
         return PipelineAgent(
-            PipelineParts(hearing, self._brain(context, provider), speech.voice, settings.barge_in)
+            PipelineParts(hearing, self.brain(context, provider), speech.voice, settings.barge_in)
         )
 
     def _speech(
@@ -208,6 +206,8 @@ class Providers:
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
+        for brain in self._model_brains.values():
+            brain.begin()
         for name, chosen in self._providers.items():
             if name in self.unmade:
                 continue
@@ -234,12 +234,9 @@ class Providers:
         closing += [each.close() for each in brains]
         await asyncio.gather(*closing)
 
-    def brain(self, context: str) -> Brain:
-        """Return the brain of a context, for conversations without speech: its provider's model,
-        where that is a pipeline with one, otherwise its rules."""
-        return self._brain(context, self._contexts[context].provider or self._default)
-
-    def _brain(self, context: str, provider: str) -> Brain:
+    def brain(self, context: str, provider: str) -> Brain:
+        """Return the brain of a context, also for conversations without speech: the provider's
+        model, where that is a pipeline with one, otherwise the context's rules."""
         return self._model_brains.get(provider) or self._brains[context]
 
     def warm(
@@ -257,7 +254,7 @@ class Providers:
         self._brains[context].warm(toolbox, before)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
-            model.warm(toolbox)
+            model.warm(toolbox, self._contexts[context].prompt)
 
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
         """Import the modules of their calls now: it takes 70 ms, in which running calls would have

@@ -15,9 +15,9 @@ from cordboard.agent_api.dialogue import AskTool, Brain, Dialogue, DialogueSessi
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.ledger import Ledger
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
+from cordboard.chat.answering import model_of, notice
 from cordboard.config.call_variables import call_variables
 from cordboard.generation.generation import Generation
 from cordboard.tools.speech.template import fill_prompt
@@ -32,6 +32,7 @@ class Opening:
     def __init__(
         self,
         context: str,
+        provider: str,
         generation: Generation,
         brain: Brain,
         services: CallServices,
@@ -40,27 +41,24 @@ class Opening:
     ) -> None:
         """`given`: variables about the writer, such as `caller_number`. `on_limit(goodbye)` is
         called when the conversation has reached its budget."""
-        loop = asyncio.get_running_loop()
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
         self.generation = generation.number
         self.context_name = context
         self._context = config.contexts[context]
-        self.provider_name = self._context.provider or config.default_provider
+        self.provider_name = provider
+        self.model = model_of(config, provider)
+        self.notice = notice(config, context, provider)
         self._given = given
         self._started_at = datetime.datetime.now().astimezone()
         self.variables = self._fill_in()
         self.toolbox = generation.admit(context)
         self._brain = brain
-        self._services = services
-        folder = services.directory / f"{self._started_at:%Y-%m-%d}"
-        path = folder / f"{self.session_id}.jsonl"
-        self.ledger = Ledger(services.writer, path, loop.time(), self._tell, loop.time)
+        self.ledger = services.ledger(self.session_id, self._started_at)
         self._costs = CallCosts(
             context, config.prices, self._context.budget, self.ledger, services.metrics, on_limit
         )
-        provider = config.providers[self.provider_name]
-        binding = Binding(context, self._context, self.provider_name, provider)
+        binding = Binding(context, self._context, provider, config.providers[provider])
         self._phases = CallPhases(
             binding, self.variables, self.ledger, services, self._started_at, "chat"
         )
@@ -134,8 +132,3 @@ class Opening:
             declared=self._context.variables,
             channel=given,
         )
-
-    def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
-        self._services.tracing.ledger(self.session_id, at_ms, event)
-        if self._services.listener is not None:
-            self._services.listener(self.session_id, at_ms, event)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import structlog
@@ -24,14 +25,14 @@ from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
-from cordboard.chat.line import ChatLine
 from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
-from cordboard.config.chat import Chat
+from cordboard.config.schema import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 from cordboard.speech.yes_or_no import read_yes_or_no
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
@@ -42,12 +43,33 @@ _SHORT = {"y": True, "1": True, "n": False, "2": False}
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class ChatLine(NoCaller):
+    """The line of a written conversation: it can be ended, spoken on and used for yes-or-no
+    questions. Tools that need keys, recorded audio or a transfer get an error text that the other
+    side may read."""
+
+    no_transfer = "a written conversation cannot be transferred"
+    no_keys = "a written conversation has no keys"
+    session: ChatSession = field(repr=False, kw_only=True)
+
+    def end_after_speech(self, reason: str) -> None:
+        self.session.leave(reason)
+
+    def say(self, text: str) -> None:
+        self.session.say(text)
+
+    async def confirm(self, question: str) -> bool | None:
+        return await self.session.confirm(question)
+
+
 class ChatSession:
-    """One conversation. Implements `cordboard.chat.line.Talk`."""
+    """One conversation."""
 
     def __init__(
         self,
         context: str,
+        provider: str,
         generation: Generation,
         brain: Brain,
         services: CallServices,
@@ -67,13 +89,15 @@ class ChatSession:
         self._on_over = on_over
         self._tool_grace = tool_grace
         opening = self._opening = Opening(
-            context, generation, brain, services, variables, self._spent
+            context, provider, generation, brain, services, variables, self._spent
         )
         self.session_id = opening.session_id
         self.context_name = context
         self._ledger = opening.ledger
         self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
-        line = ChatLine(self.session_id, context, opening.provider_name, self, opening.variables)
+        line = ChatLine(
+            self.session_id, context, opening.provider_name, opening.variables, session=self
+        )
         self._desk = Desk(
             opening.toolbox,
             line,
@@ -104,6 +128,15 @@ class ChatSession:
         generation.acquire()
         opening.begin()
         self._wait_for_a_message()
+
+    @property
+    def model(self) -> str:
+        """The language model that answers, or `rules`."""
+        return self._opening.model
+
+    @property
+    def provider_name(self) -> str:
+        return self._opening.provider_name
 
     @property
     def over(self) -> bool:
@@ -148,13 +181,19 @@ class ChatSession:
             self._introduced = True
             opening = self._opening
             data["provider"] = opening.provider_name
+            data["model"] = opening.model
+            data["notice"] = opening.notice
             data["generation"] = opening.generation
             data["tools"] = [spec.name for spec in opening.toolbox.specs]
             data["missing_tools"] = list(opening.toolbox.missing)
         self._emit("session", data)
 
     async def _respond(self, message: str | None) -> None:
-        structlog.contextvars.bind_contextvars(call_id=self.session_id, context=self.context_name)
+        structlog.contextvars.bind_contextvars(
+            call_id=self.session_id,
+            context_name=self.context_name,
+            provider_name=self._opening.provider_name,
+        )
         try:
             if self._dialogue is None:
                 self._dialogue, greeting = await self._opening.dialogue(self._ask_tool)

@@ -7,17 +7,19 @@ with; they count as its calls, so its MCP servers stay as long.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from cordboard.agent_api.dialogue import Brain
+from cordboard.calls.history import LedgerLine, read_lines
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer
+from cordboard.chat.answering import provider_for
 from cordboard.chat.session import ChatSession, check_length
-from cordboard.chat.transcript import read_transcript
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
 from cordboard.generation.generation import Generation
@@ -37,14 +39,15 @@ class ChatSessions:
     def __init__(
         self,
         generation: Callable[[], Generation],
-        brain: Callable[[str], Brain],
+        brain: Callable[[str, str], Brain],
         services: CallServices,
         *,
         close_seconds: float = CLOSE_SECONDS,
         tool_grace: float = TOOL_GRACE,
     ) -> None:
-        """`generation` returns the one in force, `brain` the brain of one of its contexts, or
-        raises `AgentError` while there is none. `tool_grace`: as for `ChatSession`."""
+        """`generation` returns the one in force, `brain` the brain of one of its contexts with one
+        of its providers, or raises `AgentError` while there is none. `tool_grace`: as for
+        `ChatSession`."""
         self._close_seconds = close_seconds
         self._tool_grace = tool_grace
         self._generation = generation
@@ -62,17 +65,24 @@ class ChatSessions:
         return self._services.directory
 
     def begin(
-        self, context: str, message: str | None, variables: Mapping[str, str] | None = None
+        self,
+        context: str | None,
+        message: str | None,
+        variables: Mapping[str, str] | None = None,
+        model: str | None = None,
     ) -> tuple[ChatSession, Answer]:
         """Begin a conversation; return it with the answer to its first message: the greeting, and
-        the reply if there is a message. `variables`: about the writer. Raises `ChatRefused`."""
+        the reply if there is a message. `context`: default is `default_context`. `variables`: about
+        the writer. `model`: see `provider_for`. Raises `ChatRefused`."""
         generation = self._generation()
         config = generation.config
         if not config.chat.enabled:
             raise ChatRefused("off", "written conversations are switched off (chat.enabled)")
         if self._closed:
             raise ChatRefused("stopping", "the engine is stopping")
+        context = context or str(config.default_context)
         known_context(config, context)
+        provider = provider_for(config, context, model)
         given = dict(variables or {})
         declared = (*LINE_VARIABLES, *config.contexts[context].variables)
         if strange := [name for name in given if name not in declared]:
@@ -84,11 +94,12 @@ class ChatSessions:
             raise ChatRefused("full", words)
         check_length(message, config.chat)
         try:
-            brain = self._brain(context)
+            brain = self._brain(context, provider)
         except AgentError as error:
             raise ChatRefused("not_ready", str(error)) from None
         session = ChatSession(
             context,
+            provider,
             generation,
             brain,
             self._services,
@@ -99,7 +110,7 @@ class ChatSessions:
         )
         self._sessions[session.session_id] = session
         self._services.metrics.calls.chat_sessions(len(self._sessions))
-        log.info("chat_started", call_id=session.session_id, context=context)
+        log.info("chat_started", call_id=session.session_id, context_name=context)
         return session, session.take(message)
 
     def find(self, session_id: str) -> ChatSession:
@@ -147,3 +158,65 @@ def known_context(config: Config, context: str) -> None:
         known = ", ".join(config.contexts)
         words = f"there is no context {context[:64]!r}; known: {known}"
         raise ChatRefused("unknown_context", words)
+
+
+_SESSION_ID = re.compile(r"chat-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_SPEAKERS = {"caller.text": "user", "agent.text": "agent"}
+
+
+def read_transcript(directory: Path, session_id: str) -> dict[str, Any] | None:
+    """Return the conversation with that id, in progress or over; None if unknown. Blocks.
+
+    Only names of written conversations find a file: calls cannot be read this way.
+    """
+    if not _SESSION_ID.match(session_id):
+        return None
+    for path in directory.glob(f"????-??-??/{session_id}.jsonl"):
+        return transcript(read_lines(path))
+    return None
+
+
+def transcript(lines: Iterable[LedgerLine]) -> dict[str, Any]:
+    """Return the transcript from the lines of a ledger. Times are ms since the beginning."""
+    about: dict[str, Any] = {"state": "open", "outcome": "", "reason": ""}
+    messages: list[dict[str, Any]] = []
+    tools: dict[str, dict[str, Any]] = {}
+    approvals: list[dict[str, Any]] = []
+    troubles: list[dict[str, Any]] = []
+    for line in lines:
+        kind = line["type"]
+        fields = {name: value for name, value in line.items() if name != "type"}
+        if kind in _SPEAKERS:
+            messages.append(_said(_SPEAKERS[kind], fields))
+        elif kind == "tool.asked":
+            tools[line["ask_id"]] = fields
+        elif kind == "tool.approval":  # of the conversation, not of one tool call
+            approvals.append(fields)
+        elif kind.startswith("tool.") and line.get("ask_id") in tools:
+            _add_event(tools[line["ask_id"]], kind, fields)
+        elif kind == "call.trouble":
+            troubles.append(fields)
+        elif kind == "call.offered":
+            about |= {"session_id": line["call_id"], "started_at": line["started_at"]}
+        elif kind == "call.bound":
+            about |= {name: line[name] for name in ("context", "provider", "generation")}
+            about |= {"toolbox": line["tools"], "missing_tools": line["missing_tools"]}
+        elif kind == "call.ended":
+            about |= {"state": "ended", "outcome": line["outcome"], "reason": line["reason"]}
+    found = {"messages": messages, "tools": [*tools.values()]}
+    return {**about, **found, "approvals": approvals, "troubles": troubles}
+
+
+def _said(who: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: fields[name] for name in ("at_ms", "turn")} | {"who": who, "text": fields["text"]}
+
+
+def _add_event(tool: dict[str, Any], kind: str, fields: dict[str, Any]) -> None:
+    """Add an event to a tool call's entry."""
+    if kind == "tool.filler":
+        tool.setdefault("fillers", []).append(fields["text"])
+    elif kind == "tool.answered":
+        tool["answered_ms"] = fields["at_ms"]
+        tool |= {name: value for name, value in fields.items() if name not in ("at_ms", "name")}
+    elif kind == "tool.late":
+        tool["late"] = {name: fields[name] for name in ("at_ms", "status", "message", "told")}

@@ -13,10 +13,12 @@ import typer
 
 from cordboard.cli import (
     call,
+    calls,
     chat,
     check,
     demo,
     elevenlabs,
+    emulate,
     import_,
     mcp,
     reload,
@@ -33,9 +35,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, demo, call, chat, check, reload, tools, version):
+for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.add_typer(calls.app, name="calls")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
 app.add_typer(import_.app, name="import")

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId
 from cordboard.config.section import Section
 from cordboard.config.sections.tool import ErrorMessages, FillerTexts
-from cordboard.config.tools.mcp_tool import McpTool
+from cordboard.config.tools.entry import McpTool
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
@@ -187,6 +187,11 @@ class McpServer(Section):
         description="`boot` = with the engine; `lazy` = at the first call in a context that lists "
         "one of its tools (which must be named under `tools`).",
     )
+    required: bool = Field(
+        False,
+        description="Whether calls need it: `/ready` is 503 until it is ready, and while it is "
+        "down. Calls that come in all the same are answered.",
+    )
     start_timeout_ms: int = Field(15_000, ge=100, description="Timeout for listing its tools.")
     stop_grace_ms: int = Field(
         2_000,
@@ -213,6 +218,8 @@ class McpServer(Section):
             foreign = [name for name in ("command", "env", "cwd") if getattr(self, name)]
         if foreign:
             raise ValueError(f"`transport: {self.transport}` knows no `{foreign[0]}`")
+        if self.required and self.start == "lazy":
+            raise ValueError("`required: true` needs `start: boot`; a lazy server waits for a call")
         for name, value in self.headers.items():
             if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                 raise ValueError(

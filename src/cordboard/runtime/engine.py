@@ -40,9 +40,9 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
@@ -53,8 +53,7 @@ from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.runtime.administration import Administration
 from cordboard.runtime.doors import Doors
-from cordboard.runtime.health import EngineHealth
-from cordboard.runtime.models import EngineModels
+from cordboard.runtime.health import EngineHealth, EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
 from cordboard.vendors.local.models import OfflineLoading

@@ -16,20 +16,20 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from cordboard.agent_api.agent import Agent
+from cordboard.api.administration_view import ReloadReport
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_registry import CallRegistry
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
-from cordboard.config.load import LoadedConfig
+from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.administration import Administration
-from cordboard.runtime.reload import Reloader, ReloadReport
+from cordboard.runtime.reload import Reloader
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine

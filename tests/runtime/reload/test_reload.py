@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cordboard.api.administration_view import Deferred
 from cordboard.calls.events import Bound
-from cordboard.runtime.reload import Deferred
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Stand, context, server
@@ -325,8 +325,7 @@ def lock(stand: Stand) -> Path:
 
 
 async def test_accepted_tools_are_offered_after_a_reload(stand: Stand, lock: Path) -> None:
-    from cordboard.mcp.definitions.lock import Lock
-    from cordboard.mcp.definitions.lockfile import save_lock
+    from cordboard.mcp.definitions.lock import Lock, save_lock
 
     stand.write(
         mcp={"lock": "enforce", "servers": {"s": server()}}, contexts={"demo": context(*ECHO)}

@@ -9,7 +9,7 @@ other does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Protocol
 
@@ -18,8 +18,8 @@ import structlog
 from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
 from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
-from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
+from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import VoiceError
 
@@ -39,6 +39,18 @@ VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
 
 
+async def spoken(voice: Voice, text: str, audio_format: AudioFormat) -> AsyncIterator[bytes]:
+    """Yield the sound of a text in a call's format. Raises `VoiceError`."""
+    async for pcm in voice.speak(text, rate=audio_format.rate):
+        match audio_format.encoding:
+            case "ulaw":
+                yield linear_to_ulaw(pcm)
+            case "alaw":
+                yield linear_to_alaw(pcm)
+            case "slin":
+                yield pcm
+
+
 class SpeechHost(Protocol):
     """The part of the shell that `EngineSpeech` uses."""
 
@@ -48,24 +60,19 @@ class SpeechHost(Protocol):
 
     def service_speaks(self) -> bool:
         """True if the service is in the middle of an answer and has not stalled."""
-        ...
 
     def service_sleeps(self) -> bool:
         """True if the service has been silent for too long to be given a sentence."""
-        ...
 
     def thinks_for(self) -> float | None:
         """Return the seconds for which the service has been thinking. None: a tool is running, or
         the service has stopped in the middle of an answer."""
-        ...
 
     def service_says(self, speech: Speech) -> bool:
         """Have the service say it; False when it cannot."""
-        ...
 
     def service_tells(self, text: str) -> bool:
         """Have the model tell the caller this in its own words; False when it cannot now."""
-        ...
 
     def hold_service(self) -> None: ...
 
@@ -73,11 +80,9 @@ class SpeechHost(Protocol):
 
     def spoken(self, speech: Speech) -> None:
         """Note that a sentence was spoken or dropped: perhaps nothing is owed any more."""
-        ...
 
     def unsaid(self, speech: Speech, reason: str) -> None:
         """Note that neither voice could say it."""
-        ...
 
 
 class EngineSpeech:

@@ -8,9 +8,8 @@ from pathlib import Path
 from cordboard.config.chosen import BrokenPart, BrokenTool
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
-from cordboard.config.provider_chains import chain_of, providers_in_use
-from cordboard.config.providers.services import paid_parts, parts_of
-from cordboard.config.schema import Config, Context
+from cordboard.config.providers import paid_parts, parts_of
+from cordboard.config.schema import Config, Context, chain_of, providers_in_use
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
@@ -21,6 +20,7 @@ def check_agents(config: Config, document: Document, environ: Mapping[str, str])
     """Yield all problems of the agents."""
     yield from _broken_plugins(config, document)
     yield from _keys(config, document, environ)
+    yield from _ending_models(config, document)
     yield from _models_in_files(config, document)
     for name, context in config.contexts.items():
         yield from _on_failure(config, context, ("contexts", name), document)
@@ -46,10 +46,22 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
         if provider is None:
             continue  # reported elsewhere
         for paid in paid_parts(provider):
-            missing = paid.service.missing_key(environ)
+            missing = paid.section.missing_key(environ)
             if missing:
-                place: KeyPath = ("providers", name, *((paid.part,) if paid.part else ()))
-                yield document.problem(place, f"{paid.service.type} has {missing}", fatal=False)
+                place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
+                yield document.problem(place, f"{paid.section.type} has {missing}", fatal=False)
+
+
+def _ending_models(config: Config, document: Document) -> Problems:
+    """Models whose vendors have announced their end should be replaced in time."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        for paid in paid_parts(provider) if provider is not None else ():
+            place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
+            for model in paid.section.paid_models:
+                if day := paid.section.end_of(model):
+                    message = f"the model {model} ends on {day}, says its vendor; choose another"
+                    yield document.problem(place, message, fatal=False)
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:
@@ -80,8 +92,8 @@ def _budget(config: Config, context: Context, path: KeyPath, document: Document)
     for name in chain_of(config, context):
         provider = config.providers.get(name)
         for paid in paid_parts(provider) if provider is not None else ():
-            kind = paid.service.type
-            for model in paid.service.paid_models or ("",):
+            kind = paid.section.type
+            for model in paid.section.paid_models or ("",):
                 wanted = f"{kind}/{model}" if model else kind
                 if wanted in told or config.prices.find(kind, model) is not None:
                     continue

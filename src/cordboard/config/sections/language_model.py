@@ -78,6 +78,23 @@ class ModelBrain(LanguageModelBrain, Service):
         le=10,
         description="Number of retries of a request that failed before its first word.",
     )
+    token_command: tuple[str, ...] = Field(
+        (),
+        max_length=50,
+        description="Program and arguments that print a token, in place of a key that stays: "
+        "`[gcloud, auth, print-access-token]`. It is sent as `Authorization: Bearer`.",
+    )
+    token_lifetime_s: int = Field(
+        1_800,
+        ge=60,
+        le=86_400,
+        description="Life of such a token in seconds. The command runs again before it is over.",
+    )
+
+    @property
+    def needs_key(self) -> bool:
+        """A command that prints tokens takes the place of the key."""
+        return not self.token_command
 
 
 Temperature = Annotated[

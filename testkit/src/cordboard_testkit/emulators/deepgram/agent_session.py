@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from websockets.asyncio.server import ServerConnection
@@ -18,7 +18,15 @@ from websockets.exceptions import ConnectionClosed
 
 from cordboard.audio.g711 import alaw_to_linear, linear_to_alaw, linear_to_ulaw, ulaw_to_linear
 from cordboard_testkit.emulators.deepgram import agent_messages as wire
-from cordboard_testkit.emulators.script import Answer, Fault, Prompter, Use, When, results_said
+from cordboard_testkit.emulators.script import (
+    Answer,
+    CallerTurn,
+    Fault,
+    Prompter,
+    Use,
+    When,
+    results_said,
+)
 from cordboard_testkit.emulators.speech import Speaker, TurnGate
 
 WELCOME_S = 0.01
@@ -66,6 +74,9 @@ class Habits:
     speaker: Speaker
     speculative: bool
     idle_s: float
+    injections: Literal["refused", "warned", "ignored"]
+    """Reaction to an injected sentence that it will not say: `InjectionRefused`, a warning, or
+    nothing; `ignored`: it never says any."""
 
 
 class _Refused(Exception):
@@ -153,9 +164,11 @@ class ClientSession:
     # Messages from the client.
 
     async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._habits.idle_s
         while True:
             try:
-                async with asyncio.timeout(self._habits.idle_s):
+                async with asyncio.timeout_at(deadline):
                     message = await self._connection.recv()
             except TimeoutError:
                 raise _Refused(
@@ -167,6 +180,9 @@ class ClientSession:
                 await self._hear(message)
             else:
                 await self._take(message)
+            kept_alive = isinstance(message, str) and '"KeepAlive"' in message
+            if not kept_alive:
+                deadline = loop.time() + self._habits.idle_s
 
     async def _take(self, text: str) -> None:
         try:
@@ -255,9 +271,15 @@ class ClientSession:
         thinking = self._turn is not None and not self._turn.done()
         speaking = asyncio.get_running_loop().time() < self._speaks_until or self._mouth.locked()
         busy = caller or ((speaking or thinking) and message.behavior == "default")
+        if self._habits.injections == "ignored":
+            return
         if busy and message.behavior != "interrupt":
             self._book.violations.append("InjectAgentMessage: refused")
-            await self._send("InjectionRefused", message="Cannot inject a message now")
+            if self._habits.injections == "warned":
+                code = f"INJECT_AGENT_MESSAGE_DURING_{'USER' if caller else 'AGENT'}_SPEECH"
+                await self._send("Warning", code=code, description="The message is ignored.")
+            else:
+                await self._send("InjectionRefused", message="Cannot inject a message now")
             return
         before = self._said
         if message.behavior == "interrupt":
@@ -272,10 +294,20 @@ class ClientSession:
     def _begin_turn(self, text: str | None, *, spoken: bool) -> None:
         if self._turn is not None:
             self._turn.cancel()
-        self._turn = asyncio.create_task(self._guarded(self._turn_of(text, spoken=spoken)))
+        turn = self._caller_turn(text)
+        self._turn = asyncio.create_task(self._guarded(self._turn_of(text, turn, spoken=spoken)))
 
-    async def _turn_of(self, text: str | None, *, spoken: bool) -> None:
-        answer, self._resumed = self._resumed or self._prompter.answer(), None
+    def _caller_turn(self, text: str | None) -> CallerTurn:
+        tools = tuple(function.model_dump() for function in self._functions.values())
+        if text is not None or self._gate is None or self._settings is None:
+            return CallerTurn(text or "", tools=tools)
+        rate = self._settings.audio.input.sample_rate
+        return CallerTurn(sound=bytes(self._gate.sound), rate=rate, tools=tools)
+
+    async def _turn_of(self, text: str | None, turn: CallerTurn, *, spoken: bool) -> None:
+        if self._prompter.improvises:
+            self._resumed = None
+        answer, self._resumed = self._resumed or self._prompter.answer(turn), None
         calls = [self._new_call(use) for use in answer.asks]
         ahead = spoken and self._habits.speculative and not answer.says
         early = [call for call in calls if ahead and not self._waits(call)]

@@ -16,16 +16,19 @@ from websockets.exceptions import ConnectionClosed
 
 from cordboard_testkit.emulators.gemini.live_state import CallState, LiveService
 from cordboard_testkit.emulators.gemini.live_wire import (
+    EXTENDED_THINKING,
     MAX_TOOL_RESPONSE,
     ClientContent,
     ClientMessage,
+    FunctionDeclaration,
     RealtimeInput,
     Refused,
     Setup,
     ToolResponse,
     check_blob,
+    waits_for,
 )
-from cordboard_testkit.emulators.script import Answer, When, results_said
+from cordboard_testkit.emulators.script import Answer, CallerTurn, When, results_said
 from cordboard_testkit.emulators.speech import TurnGate
 
 RATE_OUT = 24_000
@@ -63,7 +66,7 @@ class LiveSession:
         self._gate = TurnGate(16_000, detection.silence_duration_ms or 400)
         self._uncuttable = setup.realtime_input_config.activity_handling == "NO_INTERRUPTION"
         self._blocking = {
-            declaration.name: declaration.behavior == "BLOCKING"
+            declaration.name: waits_for(declaration, setup.model)
             for declaration in setup.declarations()
         }
         self._initial_history = setup.history_config.initial_history_in_client_content
@@ -120,7 +123,7 @@ class LiveSession:
             raise Refused(1007, "Activity signals need automatic detection to be disabled.")
         if given.text is not None:
             await self._cut()
-            self._begin(self._perform(self._next_answer(), thinking=True))
+            self._begin(self._perform(self._next_answer(given.text), thinking=True))
         if given.audio is None:
             return
         check_blob(given.audio)
@@ -134,12 +137,19 @@ class LiveSession:
         if found == "started":
             if self._generating and not self._uncuttable:
                 await self._cut()
+        elif found == "stopped" and self._state.cut_off:
+            await self._close_exchange()
         elif found == "stopped":
-            self._begin(self._turn(), after=self._act if self._generating else None)
+            turn = self._turn(bytes(self._gate.sound))
+            self._begin(turn, after=self._act if self._generating else None)
 
     async def _told(self, content: ClientContent) -> None:
         if self._initial_history:
             self._initial_history = not content.turn_complete
+            return
+        if self._state.cut_off:
+            if content.turn_complete:
+                await self._close_exchange()
             return
         waited = [call_id for call_id, blocking in self._state.pending.items() if blocking]
         if waited:
@@ -161,14 +171,19 @@ class LiveSession:
             self._begin(self._say(told.group(1)))
         else:
             owed = self._state.owed if _GO_ON.search(text) else None
-            self._begin(self._perform(owed or self._next_answer(), thinking=True))
+            self._begin(self._perform(owed or self._next_answer(text), thinking=True))
 
     async def _answered(self, response: ToolResponse, size: int) -> None:
         if size > MAX_TOOL_RESPONSE:
             raise Refused(1011, "Internal error encountered: the tool response is too large.")
         state = self._state
         wake = False
+        if state.cut_off & {answer.id for answer in response.function_responses}:
+            await self._close_exchange()
+            return
         for answer in response.function_responses:
+            if answer.scheduling and self._setup.model.endswith(EXTENDED_THINKING):
+                raise Refused(1007, f"Scheduling is not supported by {EXTENDED_THINKING}.")
             if answer.id is None or answer.id not in state.pending:
                 code = 1011 if answer.id in state.cancelled else 1008
                 raise Refused(code, f"No pending function call has the id {answer.id}.")
@@ -176,13 +191,24 @@ class LiveSession:
             wake = wake or waited or answer.scheduling != "SILENT"
             self._results[answer.id] = str(answer.response.get("message", answer.response))
         await self._happen("result")
-        if wake and not state.pending:
-            self._begin(self._conclude(), after=self._act)
+        if not wake or state.pending:
+            return
+        if any(answer.scheduling == "INTERRUPT" for answer in response.function_responses):
+            await self._cut()
+        self._begin(self._conclude(), after=self._act)
+
+    async def _close_exchange(self) -> None:
+        """End the exchange that a lost connection has left open, without an answer."""
+        self._state.cut_off.clear()
+        await self._content(turnComplete=True)
+        await self._keep()
 
     # Actions.
 
-    def _next_answer(self) -> Answer:
-        self._state.owed = self._state.current = self._prompter.answer()
+    def _next_answer(self, words: str = "", sound: bytes = b"") -> Answer:
+        tools = tuple(_declared(each) for each in self._setup.declarations())
+        turn = CallerTurn(words, sound, 16_000, tools)
+        self._state.owed = self._state.current = self._prompter.answer(turn)
         return self._state.owed
 
     def _begin(
@@ -195,8 +221,8 @@ class LiveSession:
         self._others.add(self._act)
         self._act.add_done_callback(self._others.discard)
 
-    async def _turn(self) -> None:
-        answer = self._next_answer()
+    async def _turn(self, sound: bytes) -> None:
+        answer = self._next_answer(sound=sound)
         half = len(answer.heard) // 2
         for piece in (answer.heard[:half], answer.heard[half:]):
             if piece and self._setup.input_audio_transcription is not None:
@@ -218,6 +244,8 @@ class LiveSession:
                 return
             if answer.says:
                 await self._content(generationComplete=True)
+            if self._emulator.guess:
+                heard_at = await self._speak(self._emulator.guess)
         await self._complete(heard_at, owed=bool(answer.asks))
 
     async def _ask(self, answer: Answer) -> None:
@@ -374,6 +402,17 @@ class LiveSession:
     async def _leave(self) -> None:
         await asyncio.sleep(GO_AWAY)
         await self._emulator.close(self._socket, 1008, "The session has been aborted.")
+
+
+def _declared(declaration: FunctionDeclaration) -> dict[str, Any]:
+    schema = declaration.parameters_json_schema
+    if schema is None and declaration.parameters is not None:
+        schema = declaration.parameters.model_dump(exclude_none=True)
+    return {
+        "name": declaration.name,
+        "description": declaration.description or "",
+        "parameters": schema or {},
+    }
 
 
 async def _settled(work: Coroutine[Any, Any, None], after: asyncio.Task[None] | None) -> None:
