@@ -409,6 +409,23 @@ def test_a_context_without_texts_has_those_of_its_provider(tmp_path: Path, outpu
     assert found == {"a": ("D.", "I."), "b": ("B.", "I."), "c": ("L.", "P.")}
 
 
+def test_the_address_and_key_of_a_model_of_ones_own(tmp_path: Path, output: Path) -> None:
+    text = (
+        "default_provider: p\ncontexts: {c: {prompt: P}}\n"
+        "providers: {my_llm: {type: openai, chat_base_url: 'http://10.0.0.5:8080/v1', KEY}}\n"
+        "pipelines: {p: {stt: local_stt, llm: my_llm, tts: azure_tts}}\n"
+    )
+    for key, kept in (("not-needed", "not-needed"), ("sk-in-the-file", None), ("${K}", "sk-env")):
+        written = text.replace("KEY", f'api_key: "{key}"')
+        root = folder(tmp_path / kept if kept else tmp_path / "none", written)
+        config, told = imported(root, output.with_name(f"{kept}.yaml"), K="sk-env")
+        brain = config.providers["p"].model_dump()["brain"]
+        assert brain["base_url"] == "http://10.0.0.5:8080/v1"
+        assert (brain["api_key"].get_secret_value() if brain["api_key"] else None) == kept
+        assert "pipelines.p.tts: no tts of azure; hibari here" in told
+        assert "sk-in-the-file" not in told
+
+
 def test_a_single_file_is_read_alone(tmp_path: Path) -> None:
     root = folder(tmp_path / "ava", V6, [agent("a")])
     found = read_installation(root / "config" / "ai-agent.yaml")

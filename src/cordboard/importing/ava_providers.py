@@ -192,7 +192,9 @@ def _address(kind: str, settings: Part) -> dict[str, Any]:
     key = settings.text("api_key")
     if kind in KEY_VARIABLES:
         return {"base_url": url, "api_key": f"${{{KEY_VARIABLES[kind]}}}"}
-    return {"base_url": url, "api_key": key} if "${" in key else {"base_url": url}
+    # AVA ignores a key that is written in its file; only the usual word for none means something.
+    kept = "${" in key or key == "not-needed"
+    return {"base_url": url, "api_key": key} if kept else {"base_url": url}
 
 
 def _complete(section: dict[str, Any]) -> dict[str, Any]:
