@@ -4,7 +4,8 @@ async with HttpProxy(service_port) as proxy:
     monkeypatch.setenv("HTTPS_PROXY", proxy.url)
 
 Whatever name it is asked for, it connects to the service: so a test can use names and addresses
-that do not exist, and what arrives has come through the proxy.
+that do not exist, and what arrives has come through the proxy. Without a service it connects to
+the name. `cut` breaks all connections, as a network does that goes away.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from urllib.parse import urlsplit
 class HttpProxy:
     """Serves from `async with` to its end."""
 
-    def __init__(self, service_port: int, *, user: str = "", password: str = "") -> None:
-        self._service_port = service_port
+    def __init__(
+        self, service_port: int | None = None, *, user: str = "", password: str = ""
+    ) -> None:
+        self.service_port = service_port
+        """Where the next connections lead; None: to the host that they name."""
         self._user, self._password = user, password
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -40,6 +44,14 @@ class HttpProxy:
         """Its address, with name and password if it wants them."""
         who = f"{self._user}:{self._password}@" if self._user else ""
         return f"http://{who}127.0.0.1:{self.port}"
+
+    def cut(self) -> int:
+        """Reset every open connection; returns how many clients lost one."""
+        open_now = [writer for writer in self._writers if not writer.is_closing()]
+        for writer in open_now:
+            writer.transport.abort()
+        self._writers.clear()
+        return len(open_now) // 2
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -82,7 +94,7 @@ class HttpProxy:
             writer.write(self.answer)
             await writer.drain()
             return
-        onward = await asyncio.open_connection("127.0.0.1", self._service_port)
+        onward = await asyncio.open_connection(*self._goal(method, target))
         self._writers.append(onward[1])
         if method == "CONNECT":
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -93,6 +105,12 @@ class HttpProxy:
         async with asyncio.TaskGroup() as group:
             group.create_task(_pump(reader, onward[1]))
             group.create_task(_pump(onward[0], writer))
+
+    def _goal(self, method: str, target: str) -> tuple[str, int]:
+        if self.service_port is not None:
+            return "127.0.0.1", self.service_port
+        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        return parts.hostname or "", parts.port or 80
 
     def _judged(self, headers: dict[str, str]) -> int:
         if self.refuse_with:

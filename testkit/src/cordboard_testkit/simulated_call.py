@@ -120,8 +120,11 @@ async def bench(
     directory: Path,
     listener: Listener | None = None,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    sheds_load: bool = True,
 ) -> AsyncIterator[Bench]:
-    """An engine with `config` on free ports; its ledgers go to `directory`."""
+    """An engine with `config` on free ports; its ledgers go to `directory`. Without `sheds_load` it
+    takes calls however busy the machine is."""
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
@@ -146,7 +149,7 @@ async def bench(
                 listener(call_id, at_ms, event)
 
         begun = time.monotonic()
-        engine = Engine(config, listen)
+        engine = Engine(config, listen, sheds_load=sheds_load)
         await engine.start()
         stack.push_async_callback(engine.stop, 0.0)
         progress(f"the engine is ready ({time.monotonic() - begun:.1f} s)")

@@ -144,8 +144,7 @@ class ElevenLabsEmulator:
             signature = f"cvtkn_{len(self._signatures):06d}"
             self._signatures[signature] = time.monotonic() + SIGNATURE_SECONDS
             query = urlencode({"agent_id": agent_id, "conversation_signature": signature})
-            origin = self.url.replace("http", "ws", 1)
-            return {"signed_url": f"{origin}/v1/convai/conversation?{query}"}
+            return {"signed_url": f"ws://{request.url.netloc}/v1/convai/conversation?{query}"}
 
         return await self._answer(request, answer)
 
