@@ -101,6 +101,8 @@ class Cloud:
     """Path of the emulator's address."""
     scenes: tuple[str, ...] = ()
     """The scenes that are played; empty: all."""
+    cuts: bool = True
+    """False if the service stops by itself, and has no record that the engine could cut."""
 
 
 def _gemini(script: Script, voice: Rendered) -> GeminiLiveEmulator:
@@ -119,6 +121,7 @@ CLOUDS: Mapping[str, Cloud] = {
         {"type": "openai_live"},
         lambda script, voice: OpenAILiveEmulator(script, speaker=voice, key=KEY, speed=1.0),
         "/v1",
+        cuts=False,
     ),
     "deepgram_agent": Cloud(
         "DEEPGRAM_API_KEY",
@@ -165,8 +168,10 @@ class Result:
 class Call:
     """One call of a scene."""
 
-    def __init__(self, line: SimulatedCaller, sounds: Mapping[str, Any], proxy: HttpProxy) -> None:
-        self.line, self.proxy = line, proxy
+    def __init__(
+        self, line: SimulatedCaller, sounds: Mapping[str, Any], proxy: HttpProxy, *, cuts: bool
+    ) -> None:
+        self.line, self.proxy, self.cuts = line, proxy, cuts
         self.result = Result("")
         self.events: list[LedgerEvent] = []
         self.changed = asyncio.Event()
@@ -203,7 +208,7 @@ class Call:
         self.result.ms["answer"] = round((first - ended) * 1000)
         await self.line.hear_silence(PAUSE_MS, SCENE_SECONDS)
         answer = self.said(before)
-        found = re.search(expected, answer, re.IGNORECASE) is not None
+        found = re.search(expected, answer, re.I) is not None
         self.result.checks[f"the answer has {expected!r}"] = found if answer else None
         return answer
 
@@ -212,7 +217,7 @@ class Call:
         ended = await self.say(words)
         await self.event(lambda: next(iter(self.of(ToolAnswered)), None))
         self.result.ms["tool"] = round((time.monotonic() - ended) * 1000)
-        await self.event(lambda: re.search(expected, self.said(), re.IGNORECASE))
+        await self.event(lambda: re.search(expected, self.said(), re.I))
         await self.line.hear_silence(PAUSE_MS, SCENE_SECONDS)
         self.result.checks[f"the answer has {expected!r}"] = True
         called = [call for call in self.of(ToolCalled) if call.name == name]
@@ -255,7 +260,8 @@ async def barge_in(call: Call) -> None:
     checks[f"silent within {STOPS_WITHIN_MS} ms"] = call.result.ms["stop"] <= STOPS_WITHIN_MS
     if cuts:
         call.result.ms["heard of the story"] = cuts[0].heard_ms
-    checks["the record is cut"] = (bool(cuts) and cuts[0].heard_ms > 0) or None
+    if call.cuts:
+        checks["the record is cut"] = (bool(cuts) and cuts[0].heard_ms > 0) or None
     new = call.said(before)
     checks["the new question is answered"] = bool(re.search(r"\b(nine|9)\b", new, re.I)) or None
 
@@ -371,7 +377,7 @@ class Trial:
         play, script = SCENES[scene]
         async with self._service(CLOUDS[name], script, proxy) as service:
             line = SimulatedCaller("127.0.0.1", place.engine.audiosocket_port)
-            call = Call(line, self._sounds, proxy)
+            call = Call(line, self._sounds, proxy, cuts=CLOUDS[name].cuts)
             result, ids = call.result, list[str]()
             result.scene = scene
 

@@ -19,7 +19,7 @@ Keyterms: TypeAlias = Annotated[
 """Names and words of the trade."""
 
 
-_SNAPSHOT = re.compile(r"-\d{4}-\d\d-\d\d$")
+_SNAPSHOT = re.compile(r"-\d{4}-?\d\d-?\d\d$")
 _CONNECTION_HEADERS = frozenset(
     (
         *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),

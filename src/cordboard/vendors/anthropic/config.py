@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -33,6 +34,8 @@ class AnthropicBrain(ModelBrain):
     """Anthropic's Messages."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
+    # anthropic 2.12, `DEPRECATED_MODELS`
+    model_ends: ClassVar[Mapping[str, str]] = {"claude-sonnet-4-5": "2026-11-30"}
     domain: ClassVar[str] = "anthropic.com"
 
     type: Literal["anthropic"] = Field(description="The kind of brain.")

@@ -23,10 +23,10 @@ _ENDS: dict[str, tuple[str, ...]] = {
     "2026-10-23": (
         *("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
     ),
-    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"),
+    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5-pro", "o3", "o3-pro"),
     "2027-01-06": ("gpt-4o-mini-tts", "tts-1", "tts-1-hd"),
     "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
-    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini"),
+    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini", "gpt-audio-mini"),
     "2027-02-26": (
         *("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize"),
     ),
