@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-
-import pytest
+import contextlib
 
 from cordboard_testkit.http_proxy import HttpProxy
 
 
 async def test_a_tunnel_leads_to_the_named_host_until_it_is_cut() -> None:
+    over = asyncio.Event()
+
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while piece := await reader.read(100):
-            writer.write(piece)
+        with contextlib.suppress(ConnectionResetError):
+            while piece := await reader.read(100):
+                writer.write(piece)
         writer.close()
+        with contextlib.suppress(ConnectionResetError):
+            await writer.wait_closed()
+        over.set()
 
     async with (
         await asyncio.start_server(echo, "127.0.0.1", 0) as server,
@@ -28,7 +33,9 @@ async def test_a_tunnel_leads_to_the_named_host_until_it_is_cut() -> None:
 
         assert proxy.cut() == 1
 
-        with pytest.raises(ConnectionResetError):
-            await reader.read(1)
+        assert await reader.read(1) == b"", "the connection is closed"
         writer.close()
+        with contextlib.suppress(ConnectionResetError):
+            await writer.wait_closed()
         assert proxy.cut() == 0
+        await over.wait()

@@ -46,11 +46,10 @@ class HttpProxy:
         return f"http://{who}127.0.0.1:{self.port}"
 
     def cut(self) -> int:
-        """Reset every open connection; returns how many clients lost one."""
+        """Abort every open connection, with what is not sent; return how many clients lost one."""
         open_now = [writer for writer in self._writers if not writer.is_closing()]
         for writer in open_now:
             writer.transport.abort()
-        self._writers.clear()
         return len(open_now) // 2
 
     async def __aenter__(self) -> Self:
