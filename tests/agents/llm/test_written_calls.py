@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import orjson
@@ -289,6 +290,25 @@ def test_words_are_withheld_only_while_they_may_become_something() -> None:
     ):
         found = reader.feed(piece)
         assert "".join(one.text for one in found if isinstance(one, TextPiece)) == spoken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "get_weather" + " " * 60_000 + "x",
+        "<tool_call>" + "a" * 60_000 + '! {"x": 1}</tool_call>',
+        "<tool_call>get_weather" + "<arg_key>" * 6_000 + "</tool_call>",
+        "<tool_call>get_weather" + "<arg_key></arg_key>" * 3_400 + "</tool_call>",
+        "<function=get_weather>" + "<a>" * 20_000 + "</function>",
+        "<tool_call><function=" + "a" * 60_000 + " </tool_call>",
+    ],
+    ids=lambda text: text[:40].strip(),
+)
+def test_a_model_that_repeats_itself_holds_no_other_call_up(text: str) -> None:
+    """All calls share the event loop; each of these took seconds."""
+    began = time.thread_time()
+    read(text)
+    assert time.thread_time() - began < 1
 
 
 def test_endless_text_is_not_kept() -> None:

@@ -22,28 +22,34 @@ from cordboard.tools.tool import JsonObject
 MOST_NAME = 64
 MOST_CALLS = 64
 """Most tool calls of one notation; further ones are ignored."""
+MOST_CHILDREN = 64
+"""Most arguments of one call that are written as `<name>value</name>`."""
+MOST_PYTHON = 8_192
+"""Most characters that are read as Python: it takes some 30 us for each call in a list."""
 _NAMES = ("name", "function", "tool", "tool_name", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
 _TAG = r"<(?:\w+:|\uff5cDSML\uff5c)?"
 _CLOSE = r"</(?:\w+:|\uff5cDSML\uff5c)?"
 _FUNCTION = re.compile(
-    rf"{_TAG}(?:function|invoke)(?:=|\s+name=)[\"']?([\w.:/-]+)[\"']?[^>]*>(.*?)"
+    rf"{_TAG}(?:function|invoke)(?:=|\s+name=)[\"']?([\w.:/-]++)[^<>]{{0,200}}>(.*?)"
     rf"(?:{_CLOSE}(?:function|invoke)>|(?={_TAG}(?:function|invoke)[=\s])|\Z)",
     re.DOTALL,
 )
 _PARAMETER = re.compile(
-    rf"{_TAG}parameter(?:=|\s+name=)[\"']?([\w.-]+)[\"']?[^>]*>(.*?)"
+    rf"{_TAG}parameter(?:=|\s+name=)[\"']?([\w.-]++)[^<>]{{0,200}}>(.*?)"
     rf"(?:{_CLOSE}parameter>|(?={_TAG}parameter[=\s])|\Z)",
     re.DOTALL,
 )
-_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_CHILD = re.compile(r"<([\w.-]+)>(.*?)</\1>", re.DOTALL)
+_PAIR = re.compile(
+    r"<arg_key>([^<]*+)</arg_key>\s*+<arg_value>((?:[^<]|<(?!arg_key>|/arg_value>))*+)</arg_value>"
+)
+_CHILD_BEGINS = re.compile(r"<([\w.-]+)>")
 _LEADING_NAME = re.compile(r"\s*([\w.:/-]+)\s*(?=<arg_key>|\(|\Z)")
 _MARKS = re.compile(
     r"<[|\uff5c][^<>]*[|\uff5c]>|\[CALL_ID\]\s*\w+|\[[A-Z_/]+\]|</?\w+>|```\w*|(?:\bfunction|\bcall)[\s:]"
 )
 """Text between two JSON values that is not a name."""
-_LAST_NAME = re.compile(r"([\w.:/-]+)[\s(]*\Z")
+_LAST_NAME = re.compile(r"(?<![\w.:/-])([\w.:/-]++)[\s(]*+\Z")
 _INDEX = re.compile(r":\d+\Z")
 _QUOTED_NAME = re.compile(r'"(?:name|function|tool|tool_name)"\s*:\s*"([\w.:/-]+)"')
 _QUOTED_ARGUMENTS = re.compile(r'"(?:arguments|parameters|args|input)"\s*:')
@@ -156,7 +162,7 @@ class CallSyntax:
         text = body.strip()
         if text.startswith("{"):
             return self.call(name, self.arguments_in(text, cut=cut))
-        return self.call(name, self._typed(name, _CHILD.findall(body)))
+        return self.call(name, self._typed(name, _children(body)))
 
     def child_call(self, name: str, body: str, *, cut: bool) -> ToolWish:
         """Return the call of `<name>…</name>`, a tag with the name of a tool."""
@@ -186,8 +192,24 @@ def decoded(text: str, *, cut: bool = True) -> Any:
     return None
 
 
+def _children(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each `<name>text</name>`."""
+    at = 0
+    for _ in range(MOST_CHILDREN):
+        begun = _CHILD_BEGINS.search(text, at)
+        if begun is None:
+            return
+        at, mark = begun.end(), f"</{begun[1]}>"
+        end = text.find(mark, at)
+        if end >= 0:
+            yield begun[1], text[at:end]
+            at = end + len(mark)
+
+
 def python_calls(text: str) -> list[tuple[str, JsonObject]]:
     """Return the calls of a Python expression: `name(key="value")`, or a list of such calls."""
+    if len(text) > MOST_PYTHON:
+        return []
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         calls = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
