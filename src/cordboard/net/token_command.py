@@ -3,13 +3,16 @@
     gcloud auth print-access-token
 
 The command runs for the first request, and again in the background before the token ends, so that
-no caller waits for it. It inherits the environment; its output is never logged.
+no caller waits for it. It inherits the environment. Its standard output is never logged; the last
+line of its standard error is the reason of a failure.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import Sequence
 
 import structlog
@@ -17,7 +20,7 @@ import structlog
 from cordboard.net.failures import RequestFailed
 
 RUN_SECONDS = 20.0
-"""Time after which a command that has not ended is killed."""
+"""Time after which a command that has not ended is killed, with all that it has started."""
 RENEW_SHARE = 0.7
 """Share of a token's life after which its successor is fetched."""
 MOST_BYTES = 65_536
@@ -81,6 +84,7 @@ class TokenCommand:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
             )
         except OSError as error:
             words = error.strerror or str(error)
@@ -94,7 +98,7 @@ class TokenCommand:
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)  # gcloud is a script that starts Python
                 await process.wait()
         if process.returncode:
             last = err.decode(errors="replace").strip().rpartition("\n")[2]

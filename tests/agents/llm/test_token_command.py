@@ -14,6 +14,8 @@ from tests.agents.llm.test_services import Call
 
 from cordboard.agents.making import model_brain
 from cordboard.errors import BrainError
+from cordboard.net import token_command
+from cordboard.net.failures import RequestFailed
 from cordboard.net.token_command import TokenCommand
 from cordboard.vendors.gemini.config import GeminiBrain
 from cordboard.vendors.gemini.llm import GeminiWire
@@ -123,3 +125,17 @@ def test_vertex_has_the_version_in_its_address() -> None:
     assert GeminiWire(settings).path == "/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
     command = GeminiBrain(type="gemini", token_command=("gcloud", "auth", "print-access-token"))
     assert model_brain(command, {}).problem is None
+
+
+async def test_a_command_that_hangs_is_stopped_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The started one holds the outputs open: otherwise the call would wait for it."""
+    monkeypatch.setattr(token_command, "RUN_SECONDS", 0.3)
+    started = tmp_path / "started"
+    script = f"sleep 60 & echo $! > {started}; wait; echo token"
+    async with asyncio.timeout(10):
+        with pytest.raises(RequestFailed, match="has not ended within"):
+            await TokenCommand(("sh", "-c", script), 60).token()
+    process = Path("/proc", started.read_text().strip(), "stat")
+    assert not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z"
