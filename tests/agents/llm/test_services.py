@@ -229,6 +229,12 @@ async def test_the_last_round_may_not_ask(dial: Dial) -> None:
         assert call.emulator.violations == []
 
 
+async def test_further_headers_are_sent(dial: Dial) -> None:
+    async with dial(Answer("Yes."), headers={"X-Team": "blue"}) as call:
+        assert await call.say("Hello?") == "Yes."
+        assert {asked.headers["x-team"] for asked in call.emulator.received} == {"blue"}
+
+
 async def test_connections_are_kept(dial: Dial) -> None:
     async with dial(Answer("A."), Answer("B."), Answer("C.")) as call:
         for _ in range(3):

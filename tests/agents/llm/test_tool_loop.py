@@ -253,3 +253,25 @@ def test_a_written_call_in_the_last_round_is_neither_run_nor_spoken() -> None:
         assert len(table.asked) == 1
 
     run(scene)
+
+
+def test_a_tools_own_sentence_is_spoken_instead_of_the_models() -> None:
+    async def scene() -> None:
+        model = ScriptedModel(wishes(('{"place":"Oslo"}', "a")), words("It rains."))
+        table = Table(model, speak_results=True)
+        assert await table.say("how is it there") == ["Sunny in Oslo."]
+        assert len(model.requests) == 1
+        await table.say("thanks")
+        assert told(model.requests[1].messages)[-2:] == ["agent: Sunny in Oslo.", "caller: thanks"]
+
+    run(scene)
+
+
+def test_a_refusal_goes_back_to_a_model_whose_results_are_spoken() -> None:
+    async def scene() -> None:
+        refused = [ToolWish("a", "no_such_tool", "{}"), Finished("tools")]
+        model = ScriptedModel(refused, words("I cannot do that."))
+        table = Table(model, speak_results=True)
+        assert await table.say("do it") == ["I cannot do that."]
+
+    run(scene)

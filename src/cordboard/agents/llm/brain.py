@@ -85,6 +85,7 @@ class LlmBrain:
             session.ask_tool,
             session.used,
             settings.max_rounds,
+            settings.speak_results,
         )
         history = History(
             session.greeting,

@@ -40,10 +40,11 @@ from cordboard.agent_api.language_model import (
 from cordboard.agents.llm.messages import Turn, complete, with_own_ids
 from cordboard.agents.llm.written_calls import Written, WrittenCalls
 from cordboard.errors import BrainError
-from cordboard.speech.sentences import SentenceSplitter
+from cordboard.speech.sentences import SentenceSplitter, split_sentences
 from cordboard.tools.payload import as_payload
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.tools.speech.speech import summary
+from cordboard.tools.tool import JsonObject, Status, ToolReply
 
 NOT_JSON = "The arguments are not a JSON object. Ask again with valid JSON."
 TOO_MANY = "Not run: too many tools at once. Ask for fewer."
@@ -66,6 +67,8 @@ class LoopParts:
     ask_tool: AskTool
     used: Callable[[Usage], None]
     most_rounds: int = 5
+    speak_results: bool = False
+    """Speak the sentences of tools' results instead of asking the model again."""
 
 
 class Answering:
@@ -146,6 +149,19 @@ class Answering:
                 return
             await self._sure.wait()
             await self._run_tools(wishes)
+            if self._parts.speak_results and self._spoke_results(len(wishes)):
+                return
+
+    def _spoke_results(self, count: int) -> bool:
+        """Speak the results of the last tools; False where the model must go on, because one of
+        them has no words for the caller."""
+        answers = [m for m in self.turn.messages[-count:] if isinstance(m, ToolAnswered)]
+        words = [_words_of(answer.payload) for answer in answers]
+        if not all(words):
+            return False
+        self._say([sentence for text in words for sentence in split_sentences(text)])
+        self._write_down((), ())
+        return True
 
     def _end_with_words(self, reason: Reason) -> None:
         if self._any_said or (self._ends and reason != "refused"):
@@ -249,6 +265,14 @@ def _compact(wish: ToolWish) -> ToolWish:
 def _sendable(wish: ToolWish) -> ToolWish:
     """Return it in a form that can be sent back: some services reject their own broken JSON."""
     return wish if _arguments(wish) is not None else replace(wish, arguments="{}")
+
+
+def _words_of(payload: JsonObject) -> str:
+    """Return a result's own words for the caller; empty for a refusal, which the model may mend,
+    and for data that no rule turns into words."""
+    message = str(payload.get("message") or "")
+    told = payload["status"] in (Status.OK, Status.ERROR, Status.TIMEOUT)
+    return message if told and message != summary(payload.get("data")) else ""
 
 
 def _problem(wish: ToolWish, message: str) -> ToolAnswered:

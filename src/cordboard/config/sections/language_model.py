@@ -45,6 +45,12 @@ class LanguageModelBrain(PartSection):
     max_rounds: int = Field(
         5, ge=1, le=20, description="Highest number of rounds of tool calls in one answer."
     )
+    speak_results: bool = Field(
+        False,
+        description="Speak a tool's own sentence (its `message`, `speech_field` or "
+        "`speech_template`) instead of the model's words about it: for small models, which get "
+        "facts wrong.",
+    )
     max_history_turns: int = Field(
         50, ge=1, le=1_000, description="Turns of the caller that are sent to the model."
     )

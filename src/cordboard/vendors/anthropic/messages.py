@@ -75,8 +75,7 @@ class AnthropicWire:
         self.models_path = f"/v1/models/{settings.model}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        version = {"anthropic-version": VERSION}
-        return {**version, "Authorization": f"Bearer {key}"} if key else version
+        return {"anthropic-version": VERSION, **self._settings.request_headers(key)}
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings

@@ -78,7 +78,7 @@ class GeminiWire:
         self.models_path = f"{version}/models/{name}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        return {"x-goog-api-key": key} if key else {}
+        return self._settings.request_headers(key)
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings

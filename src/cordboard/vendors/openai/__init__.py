@@ -1,4 +1,4 @@
-"""OpenAI: Realtime, transcription, speech, Chat Completions and Responses."""
+"""OpenAI: Realtime, Live, transcription, speech, Chat Completions and Responses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cordboard.agent_api.provider import Parts, Provider
 from cordboard.vendors.openai.config import (
     LOCAL_COLD_START_MS,
     OpenAIChatBrain,
+    OpenAILiveProvider,
     OpenAIRealtimeProvider,
     OpenAIResponsesBrain,
     OpenAIStt,
@@ -34,6 +35,12 @@ def _realtime(section: OpenAIRealtimeProvider, parts: Parts) -> ServiceProtocol:
     return OpenAIProtocol(section, parts.key)
 
 
+def _live(section: OpenAILiveProvider, parts: Parts) -> ServiceProtocol:
+    from cordboard.vendors.openai.live.protocol import OpenAILiveProtocol
+
+    return OpenAILiveProtocol(section, parts.key)
+
+
 def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
     from cordboard.vendors.openai.stt import OpenAIRecogniser
 
@@ -41,9 +48,15 @@ def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
 
 
 def _tts(section: OpenAITts, parts: Parts) -> Voice:
-    from cordboard.vendors.openai.tts import openai_voice
+    from cordboard.agents.pipeline.service_voice import ServiceVoice
 
-    return openai_voice(section, parts.key)
+    if section.over_realtime:
+        from cordboard.vendors.openai.realtime_voice import RealtimeSynthesis
+
+        return ServiceVoice(RealtimeSynthesis(section, parts.key))
+    from cordboard.vendors.openai.tts import OpenAISynthesis
+
+    return ServiceVoice(OpenAISynthesis(section, parts.key))
 
 
 def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:
@@ -76,6 +89,16 @@ PROVIDERS = (
         OPENAI_REALTIME,
         REALTIME_PAYLOAD,
         probes,
+    ),
+    Provider(
+        "openai_live",
+        "agent",
+        OpenAILiveProvider,
+        _live,
+        OPENAI_REALTIME,
+        REALTIME_PAYLOAD,
+        probes,
+        tries_session=False,
     ),
     Provider("openai", "stt", OpenAIStt, _stt, probes=probes),
     Provider("openai_chat", "llm", OpenAIChatBrain, _chat, OPENAI_CHAT, CHAT_PAYLOAD, probes),

@@ -72,7 +72,7 @@ class OpenAIChatWire:
         self.models_path = f"/models/{settings.model}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return self._settings.request_headers(key)
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings

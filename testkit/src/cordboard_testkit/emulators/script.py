@@ -21,19 +21,31 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 When: TypeAlias = Literal[
-    "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message"
+    "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message", "request"
 ]
 """The moment of a fault: before the connection is accepted; instead of accepting the session; at
 the first sound of the greeting; when a turn of the caller has ended; in the middle of the sound of
 an answer; right after a tool call; right after a tool's result has arrived, before the answer to
-it; at the beginning of an answer; at any message after the first `after`."""
+it; at the beginning of an answer; at any message after the first `after`; when the client requests
+an answer."""
 Do: TypeAlias = Literal[
-    "refuse", "close", "drop", "stall", "garbage", "error", "duplicate", "go_away", "cancel_tool"
+    "refuse",
+    "close",
+    "drop",
+    "stall",
+    "garbage",
+    "error",
+    "duplicate",
+    "go_away",
+    "cancel_tool",
+    "write",
+    "misread",
 ]
 """The effect of a fault: HTTP `code` instead of the connection; close with `code`; the socket is
 reset; the service goes silent and continues to read; it sends garbage; it sends its protocol's
 error `code`; it sends its last message twice; it announces that it will close soon; it cancels the
-tools that it has requested."""
+tools that it has requested; it writes its answer instead of speaking it; it
+says other words than it was given."""
 
 
 @dataclass(frozen=True, slots=True)
