@@ -143,8 +143,9 @@ class Answering:
 
     async def _rounds(self) -> None:
         for number in range(self._parts.most_rounds + 1):
-            wishes, reason = await self._ask_model(may_ask=number < self._parts.most_rounds)
-            if not wishes and reason != "paused":
+            may_ask = number < self._parts.most_rounds
+            wishes, reason = await self._ask_model(may_ask=may_ask)
+            if not wishes and not (reason == "paused" and may_ask):
                 self._end_with_words(reason)
                 return
             await self._sure.wait()
