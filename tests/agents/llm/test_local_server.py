@@ -83,6 +83,18 @@ async def test_a_call_that_finds_it_cold_lets_it_read_while_the_greeting_is_spok
         assert len(emulator.asked) == 3, "a server that has just answered is not cold"
 
 
+async def test_a_call_without_a_greeting_gives_a_warm_server_nothing_to_read() -> None:
+    """It would read between the caller's turns, and might forget the conversation for that."""
+    async with served() as (brain, emulator):
+        await asyncio.to_thread(brain.warm, (WEATHER,), "Be kind.")
+        brain.begin()
+        await until(lambda: len(emulator.asked) == 1)
+        for _ in range(2):
+            assert await Call(brain, emulator, greeting="").say("hi") == "Hello."
+        await asyncio.sleep(0.2)
+        assert len(emulator.asked) == 3
+
+
 async def test_a_server_that_cannot_be_read_ahead_answers_all_the_same() -> None:
     async with served(faults=(Fault("answer", "refuse", 500),)) as (brain, emulator):
         call = Call(brain, emulator)

@@ -10,6 +10,7 @@ servers keep what they have read, so that a call's answer waits for its new word
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
@@ -31,7 +32,7 @@ COLD_AFTER = 240.0
 READ_SECONDS = 300.0
 """Timeout of one reading ahead. No caller waits for it, and a busy CPU takes minutes."""
 MOST_AHEAD = 16
-"""Most beginnings that wait to be read; the oldest are dropped."""
+"""Most beginnings that wait to be read, or are known; the oldest are dropped."""
 
 log = structlog.get_logger()
 
@@ -43,14 +44,16 @@ class LocalServerModel(HttpModel):
         super().__init__(wire, settings, key)
         self._cold_seconds = max(cold_seconds, self._first_seconds)
         self._answered_at = float("-inf")
-        """Loop time of the last sign that the model is loaded."""
+        """Monotonic time of the last sign that the model is loaded."""
         self._ahead: deque[bytes] = deque(maxlen=MOST_AHEAD)
+        self._known: deque[bytes] = deque(maxlen=MOST_AHEAD)
+        """Beginnings that the server has read."""
         self._streams = 0
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def _cold(self) -> bool:
-        return asyncio.get_running_loop().time() - self._answered_at > COLD_AFTER
+        return time.monotonic() - self._answered_at > COLD_AFTER
 
     def _first_limit(self) -> float:
         return self._cold_seconds if self._cold else self._first_seconds
@@ -60,7 +63,7 @@ class LocalServerModel(HttpModel):
         try:
             async with aclosing(super().stream(request)) as pieces:
                 async for piece in pieces:
-                    self._answered_at = asyncio.get_running_loop().time()
+                    self._answered_at = time.monotonic()
                     yield piece
         finally:
             self._streams -= 1
@@ -72,12 +75,13 @@ class LocalServerModel(HttpModel):
         begun."""
         done: Future[None] = Future()
         done.set_result(None)
-        if not beginning.messages or self._cold:
+        cold = self._cold
+        if cold or not beginning.messages:
             messages = beginning.messages or (CallerSaid(CALL_BEGINS),)
             body = self._wire.body(replace(beginning, messages=messages))
             body.pop("max_completion_tokens", None)
             read = orjson.dumps(body | {"max_tokens": 1})
-            if read not in tuple(self._ahead):
+            if read not in tuple(self._ahead) and (cold or read not in tuple(self._known)):
                 self._ahead.append(read)
             if beginning.messages:
                 self._read_on()
@@ -103,9 +107,8 @@ class LocalServerModel(HttpModel):
 
     async def _read_ahead(self) -> None:
         """Read what is noted, one after the other, as long as no call needs the server."""
-        loop = asyncio.get_running_loop()
         while self._ahead and not self._streams:
-            body, began = self._ahead.popleft(), loop.time()
+            body, began = self._ahead[0], time.monotonic()
             try:
                 login = await self._login()
                 async with (
@@ -120,6 +123,9 @@ class LocalServerModel(HttpModel):
                 reason = str(error) or "it takes too long"
                 log.warning("model_not_read_ahead", provider=self.provider, reason=reason)
             else:
-                self._answered_at = loop.time()
-                took = round((loop.time() - began) * 1000)
+                self._known.append(body)
+                self._answered_at = time.monotonic()
+                took = round((self._answered_at - began) * 1000)
                 log.info("model_read_ahead", provider=self.provider, took_ms=took)
+            if self._ahead and self._ahead[0] is body:  # otherwise it has been dropped
+                self._ahead.popleft()
