@@ -265,6 +265,7 @@ ORDINARY = (
     "I call functions.\nThe functions are get and set.",
     "a|b <a@b.test> <|> <",
     "ends with get_wea",
+    "I have these tools:\n- get_weather\n* hangup_call\n> call_back",
     "ends with ``",
     "{ [ {",
     "<think",

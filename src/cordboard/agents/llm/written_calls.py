@@ -168,7 +168,9 @@ class WrittenCalls:
         it tells whether a word begins."""
         self._open: _Block | _Brackets | None = None
         self._line_empty = True
-        """True if only gaps were spoken since the last line break."""
+        """True if only gaps and marks of a list or quote were spoken since the last line break."""
+        self._line_listed = False
+        """True if there were such marks: then a name alone is one that is listed, not called."""
         self._first = True
         """True until the beginning of the answer is judged."""
         self._after_call = False
@@ -217,13 +219,15 @@ class WrittenCalls:
         if words:
             line = words.rpartition("\n")[2]
             blank = not line.strip(" \t`*>#-")
-            self._line_empty = blank and ("\n" in words or self._line_empty)
+            began = "\n" in words
+            self._line_empty = blank and (began or self._line_empty)
+            self._line_listed = bool(line.strip(" \t`")) or (self._line_listed and not began)
             self._out.append(TextPiece(words))
         return True
 
     def _drop(self, end: int, calls: Iterable[ToolWish] = ()) -> bool:
         """Pass over text; a gap stands for it, so that the words around it do not join."""
-        self._at, self._open, self._line_empty = end, None, True
+        self._at, self._open, self._line_empty, self._line_listed = end, None, True, False
         self._out.append(TextPiece(" "))
         found = [*calls]
         self._after_call = bool(found)
@@ -401,7 +405,8 @@ class WrittenCalls:
         went_on = self._read_arguments(end, name, final=final)
         if went_on is not None:
             return went_on
-        alone = self._line_empty and name in self._names and (called or "_" in name)
+        alone = self._line_empty and name in self._names
+        alone = alone and (called or ("_" in name and not self._line_listed))
         line = _LINE_ENDS.match(text, end)
         if alone and line:
             return self._drop(line.end(), [self._syntax.call(name, "{}")])
