@@ -38,42 +38,43 @@ class TokenCommand:
         self._token = ""
         self._fetched = float("-inf")
         """Loop time of the last successful run."""
-        self._lock = asyncio.Lock()
-        self._renewing: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
 
     async def token(self) -> str:
-        """Return a token that is valid. Raises `RequestFailed` of kind `auth`."""
-        age = asyncio.get_running_loop().time() - self._fetched
-        if age >= self._seconds:
-            await self._fetch()
-        elif age >= RENEW_SHARE * self._seconds and self._renewing is None:
-            self._renewing = asyncio.get_running_loop().create_task(self._renew())
+        """Return a token that is valid. Raises `RequestFailed` of kind `auth`. The command runs
+        once for all requests that wait for it, and goes on when they wait no longer."""
+        loop = asyncio.get_running_loop()
+        age = loop.time() - self._fetched
+        if age >= RENEW_SHARE * self._seconds and self._running is None:
+            self._running = loop.create_task(self._run(), name="token-command")
+            self._running.add_done_callback(self._ended)
+        if age >= self._seconds and self._running is not None:
+            await asyncio.shield(self._running)
         return self._token
 
-    def forget(self) -> None:
-        """Drop the token, because the service has refused it."""
+    def forget(self) -> bool:
+        """Drop the token, because the service has refused it. False: there was none."""
+        age = asyncio.get_running_loop().time() - self._fetched
         self._fetched = float("-inf")
+        return age < self._seconds
 
     async def close(self) -> None:
         """Stop a command that is running. Idempotent."""
-        renewing, self._renewing = self._renewing, None
-        if renewing is not None:
-            renewing.cancel()
-            await asyncio.wait((renewing,))
+        running = self._running
+        if running is not None:
+            running.cancel()
+            await asyncio.wait((running,))
 
-    async def _renew(self) -> None:
-        try:
-            await self._run()
-        except RequestFailed as error:
-            log.warning("token_not_renewed", reason=str(error))
-        finally:
-            self._renewing = None
-
-    async def _fetch(self) -> None:
-        """Run the command once for all requests that wait for it."""
-        async with self._lock:
-            if asyncio.get_running_loop().time() - self._fetched >= self._seconds:
-                await self._run()
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Task border: log a failure, which nobody may be waiting for."""
+        self._running = None
+        if task.cancelled():
+            return
+        match task.exception():
+            case RequestFailed() as error:
+                log.warning("token_not_fetched", reason=str(error))
+            case Exception() as error:
+                log.error("token_command_crashed", exc_info=error)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.agents.llm.test_services import Call
 
+from cordboard.agents.llm.http_model import HttpModel
 from cordboard.agents.making import model_brain
 from cordboard.errors import BrainError
 from cordboard.net import token_command
@@ -45,10 +46,10 @@ class Command:
 
 
 @asynccontextmanager
-async def dialled(command: list[str], key: str) -> AsyncIterator[Call]:
+async def dialled(command: list[str], key: str, **more: Any) -> AsyncIterator[Call]:
     script = Script((Answer("Hello."), Answer("Bye.")), thinking_ms=1)
     async with OpenAITextEmulator(script, key=key) as emulator:
-        told: dict[str, Any] = {"base_url": emulator.url, "token_command": command}
+        told: dict[str, Any] = {"base_url": emulator.url, "token_command": command, **more}
         brain = model_brain(OpenAIChatBrain(type="openai_chat", **told), {})
         try:
             yield Call(brain, emulator)
@@ -94,6 +95,32 @@ async def test_a_command_that_fails_says_so(command: list[str], words: str) -> N
         assert failure.value.kind == "auth"
         assert words in str(failure.value)
         assert call.emulator.asked == []
+
+
+async def test_a_command_that_fails_is_not_run_again_while_the_caller_waits(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    async with dialled(["sh", "-c", f"echo x >> {runs}; exit 1"], "k") as call:
+        with pytest.raises(BrainError, match="failed"):
+            await call.say("hi")
+        assert runs.read_text().count("x") <= 2, "once for the connection, once for the answer"
+
+
+async def test_a_slow_command_is_waited_for_as_long_as_a_first_word_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    go, words = tmp_path / "go", "while ! test -e $0; do sleep 0.05; done; echo token"
+    async with dialled(["sh", "-c", words, str(go)], "token", first_token_ms=1_000) as call:
+        with pytest.raises(BrainError) as failure:
+            await call.say("hi")
+        assert failure.value.kind == "stalled"
+        go.touch()
+        assert await call.say("hi") == "Hello."
+
+
+def test_a_key_of_the_environment_is_not_sent_besides_a_token() -> None:
+    settings = GeminiBrain(type="gemini", token_command=("gcloud", "auth", "print-access-token"))
+    model = HttpModel(GeminiWire(settings), settings, "the-key")
+    assert "the-key" not in repr(model._http._headers)
 
 
 async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
