@@ -66,7 +66,7 @@ class TokenCommand:
             await asyncio.wait((running,))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Task border: log a failure, which nobody may be waiting for."""
+        """Task border: log a failure, because no request may be waiting for it."""
         self._running = None
         if task.cancelled():
             return
