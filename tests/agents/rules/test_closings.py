@@ -11,8 +11,8 @@ from tests.agents.rules.conftest import Talk, brain_of
 from cordboard.agent_api.agent import CallerPauses, CallerStopped
 from cordboard.agents.pipeline.agent import PipelineAgent
 from cordboard.config.schema import Config
-from cordboard.speech.turns.endpointing import silence_for
 from cordboard.speech.turns.profiles import TurnProfile
+from cordboard.speech.turns.state_machine import silence_for
 from cordboard.speech.turns.text_clues import clue_of
 from cordboard_testkit.fake_pipeline import ScriptedRecogniser
 from cordboard_testkit.virtual_time import virtual_time
