@@ -41,12 +41,9 @@ class GuardedPath:
     def __init__(self, path: MediaPath, source: Source) -> None:
         self._path = path
         self._source = source
+        self.connect_seconds = float(path.connect_seconds)
         self._reports = True
         """False once its `report`, which is called many times a second, has failed."""
-
-    @property
-    def connect_seconds(self) -> float:
-        return self._path.connect_seconds
 
     @property
     def trouble(self) -> str:
