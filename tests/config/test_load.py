@@ -155,7 +155,7 @@ NAME = "a name (lower-case letters, digits, - and _, a letter first, at most 63)
 TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
 REFERENCE = (
     "a tool reference (a tool name: letters, digits and _, no digit first, at most 64;"
-    " or SERVER.*: all tools of that MCP server)"
+    " or SERVER.*: all tools of that MCP server; or mcp:SERVER:TOOL: one of them)"
 )
 
 
@@ -232,8 +232,8 @@ REFERENCE = (
         (
             "providers: {local: {type: pipline}}",
             "a.yaml:1: providers.local.type: expected one of pipeline, deepgram_agent, "
-            'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
-            "did you mean pipeline?",
+            'elevenlabs_agent, gemini_live, openai_live, openai_realtime, found the text "pipline";'
+            " did you mean pipeline?",
         ),
         (
             "providers: {local: {type: pipeline, brain: ruels}}",
@@ -244,7 +244,7 @@ REFERENCE = (
         (
             "providers: {local: {}}",
             "a.yaml:1: providers.local.type: missing; expected one of pipeline, deepgram_agent, "
-            "elevenlabs_agent, gemini_live, openai_realtime",
+            "elevenlabs_agent, gemini_live, openai_live, openai_realtime",
         ),
         (
             "mcp: {enabled: maybe}",
@@ -369,7 +369,7 @@ def test_a_part_that_is_wrong_is_not_also_missing() -> None:
         """
     assert told(text) == [
         "a.yaml:2: providers.voices.type: expected one of pipeline, deepgram_agent, "
-        'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
+        'elevenlabs_agent, gemini_live, openai_live, openai_realtime, found the text "pipline"; '
         "did you mean pipeline?",
         "a.yaml:4: mcp.servers.crm.comand: unknown key; did you mean command?",
     ]

@@ -62,7 +62,7 @@ def test_a_technical_error_is_not_spoken(words: str) -> None:
 
 def test_pictures_are_named_not_forwarded() -> None:
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-    assert read_result(result(content=[image])).data == {"not_text": ["image"]}
+    assert read_result(result(content=[image])).data == {"not_text": ["a picture (image/png)"]}
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,9 @@ def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
     for a key that is missing or malformed. `what`: the service, as messages name it."""
     if not isinstance(section, Service):
         return ""
-    key = section.key(environ)[0].strip()
-    if not key and section.needs_key:
+    key, origin = section.key(environ)
+    key = key.strip()
+    if not key and section.needs_key and origin != "headers":
         variables = " or ".join(section.key_variables)
         places = f"{variables} in the environment, or api_key" if variables else "api_key"
         raise AgentError(f"{what} has no key: set {places}", "auth")

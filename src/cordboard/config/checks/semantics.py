@@ -21,6 +21,8 @@ from cordboard.config.checks.tools import (
     ToolNames,
     check_list,
     check_tools,
+    exposed_by_origin,
+    exposed_reference,
     may_use,
     running_servers,
 )
@@ -43,8 +45,19 @@ def with_defaults(config: Config) -> Config:
     stated = "default_provider" in config.model_fields_set
     if not stated and default_provider not in config.providers and config.providers:
         default_provider = next(iter(config.providers))
+    names = exposed_by_origin(config)
+    contexts = {
+        name: context.model_copy(
+            update={"tools": tuple(exposed_reference(tool, names) for tool in context.tools)}
+        )
+        for name, context in config.contexts.items()
+    }
     return config.model_copy(
-        update={"default_context": default_context, "default_provider": default_provider}
+        update={
+            "default_context": default_context,
+            "default_provider": default_provider,
+            "contexts": contexts,
+        }
     )
 
 
