@@ -165,6 +165,13 @@ def test_without_any_call(calls: Calls) -> None:
     assert "`calls.directory`" in done.err
 
 
+def test_a_directory_whose_variable_is_not_set_is_not_the_working_directory(calls: Calls) -> None:
+    calls.config.write_text("calls: {directory: '${CALLS_THAT_ARE_NOT_SET}'}\n")
+    done = calls.typed("list")
+    assert done.status == 1
+    assert "ai-agent.yaml:1: calls.directory: CALLS_THAT_ARE_NOT_SET is not set" in done.err
+
+
 def _voices(picture: Path) -> list[list[tuple[float, float]]]:
     """Return the outlines of both voices."""
     namespace = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import NotThere
+from cordboard.errors import ConfigError, NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
@@ -144,7 +144,12 @@ def _directory(config: Path) -> Path:
     named = document.get(("calls", "directory"))
     if named is None:
         return Calls().directory
-    return Path(expand(str(named), os.environ, SecretFiles(config.parent)).text)
+    found = expand(str(named), os.environ, SecretFiles(config.parent))
+    if found.missing or found.problems:
+        why = [f"{name} is not set" for name in found.missing]
+        message = "; ".join([*why, *found.problems])
+        raise ConfigError([document.problem(("calls", "directory"), message)])
+    return Path(found.text)
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
