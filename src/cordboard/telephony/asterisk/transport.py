@@ -55,7 +55,7 @@ class GuardedPath:
     def health(self) -> Mapping[str, Any]:
         try:
             found = dict(self._path.health())
-            json.dumps(found, allow_nan=False)  # as `/health` writes it
+            json.dumps(found, allow_nan=False)  # otherwise nothing of `/health` could be shown
         except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
             return {"trouble": failure_of(self._source, "health", error)}
         return found
