@@ -710,3 +710,29 @@ def test_whatever_is_in_the_file_is_accepted_or_explained(place: KeyPath, value:
 def test_whatever_text_is_in_the_file_is_accepted_or_explained(text: str) -> None:
     with pytest.raises(ConfigError):
         good(text)
+
+
+def test_rules_without_effect_are_warned_about() -> None:
+    text = """
+default_provider: cloud
+providers:
+  cloud: {type: openai_realtime, api_key: x}
+  local: {type: pipeline, stt: whisper, brain: rules, tts: hibari}
+contexts:
+  demo: {fallback: [local]}
+  salon:
+    provider: local
+    tools: [hangup_call]
+    rules:
+      lists: {when: {type: time, earliest: "09:00"}}
+      intents:
+        book: {sentences: ["book at {time:when}"], keywords: [squeeze], say: "Booked."}
+        open: {sentences: ["open up"], keywords: [unlock], tool: hangup_call}
+"""
+    assert [message.split(": ", 1)[1] for message in warned(text)] == [
+        "contexts.demo.fallback[0]: local needs `rules` in this context: it can only apologise"
+        " without",
+        "contexts.salon.rules.lists.when: no sentence uses this list; write {when} or {when:slot}",
+        "contexts.salon.rules.intents.open.keywords: without a `title` the agent cannot ask whether"
+        " this is meant",
+    ]

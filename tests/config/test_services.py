@@ -34,6 +34,24 @@ def test_a_key_in_the_headers_replaces_the_key_of_the_environment() -> None:
     assert gateway.missing_key({})
 
 
+@pytest.mark.parametrize(
+    ("base_url", "sent"),
+    [
+        ("https://eu.api.openai.com/v1", True),
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://llm.internal:8000/v1", False),
+        ("https://api.openai.com.example.org/v1", False),
+        ("https://notopenai.com/v1", False),
+    ],
+)
+def test_a_key_of_the_environment_goes_to_its_vendor_only(base_url: str, sent: bool) -> None:
+    environ = {"OPENAI_API_KEY": "sk-of-openai"}
+    service = section(base_url=base_url)
+    assert (service.key(environ)[0] == "sk-of-openai") is sent
+    assert bool(service.missing_key(environ)) is not sent
+    assert section(base_url=base_url, api_key="its-own").key(environ)[0] == "its-own"
+
+
 def test_an_own_header_comes_before_the_key_of_the_section() -> None:
     service = section(api_key="sk-own", headers={"authorization": "Basic x"})
     assert service.request_headers("sk-own") == {"authorization": "Basic x"}

@@ -19,6 +19,7 @@ from cordboard.cli import (
     demo,
     elevenlabs,
     emulate,
+    import_,
     mcp,
     reload,
     run,
@@ -40,6 +41,7 @@ for module in (run, demo, call, chat, emulate, check, reload, tools, version):
 app.add_typer(calls.app, name="calls")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
+app.add_typer(import_.app, name="import")
 
 
 def main() -> None:

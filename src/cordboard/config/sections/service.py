@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL
+from cordboard.config.remote_url import is_loopback
 from cordboard.config.sections.parts import PartSection
 
 Keyterms: TypeAlias = Annotated[
@@ -47,6 +49,8 @@ class Service(PartSection):
 
     key_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables that may hold the key; the first one set is used."""
+    domain: ClassVar[str] = ""
+    """The vendor's domain. A key of the environment is sent nowhere else, but to this machine."""
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Bearer ")
     """The header that carries the key, and the text before the key in it."""
     model_ends: ClassVar[Mapping[str, str]] = {}
@@ -55,7 +59,7 @@ class Service(PartSection):
     api_key: SecretStr | None = Field(
         None,
         description="The key; usually left out: then it is taken from the service's usual "
-        "environment variable.",
+        "environment variable, unless `base_url` leads to another host.",
     )
     base_url: str | None = Field(
         None,
@@ -101,10 +105,16 @@ class Service(PartSection):
             return own, "api_key"
         if any(name.lower() in _KEY_HEADERS for name in self.headers):
             return "", "headers"
-        for name in self.key_variables:
+        for name in self.key_variables if self._is_the_vendors else ():
             if environ.get(name):
                 return environ[name], name
         return "", ""
+
+    @property
+    def _is_the_vendors(self) -> bool:
+        """True if requests go to the vendor, or stay on this machine."""
+        host = urlsplit(self.base_url or "").hostname or ""
+        return self.base_url is None or is_loopback(host) or f".{host}".endswith(f".{self.domain}")
 
     def request_headers(self, key: str) -> dict[str, str]:
         """Return the headers of each request: the key's, and those of `headers`, which come first
@@ -118,5 +128,14 @@ class Service(PartSection):
         """Return advice about a needed and missing key; empty when all is well."""
         if not self.needs_key or self.key(environ)[1]:
             return ""
+        return f"no key: set {self.key_places}"
+
+    @property
+    def key_places(self) -> str:
+        """The places that a key may stand in, for messages."""
         variables = " or ".join(self.key_variables)
-        return f"no key: set {variables}, or api_key" if variables else "no key: set api_key"
+        if not variables:
+            return "api_key"
+        if self._is_the_vendors:
+            return f"{variables}, or api_key"
+        return f"api_key ({variables} of the environment is sent to {self.domain} only)"

@@ -233,6 +233,7 @@ class DeepgramAgentProvider(RealtimeProvider):
     """Deepgram Voice Agent: hears and speaks by itself."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram_agent"] = Field(description="The kind of provider.")
@@ -286,6 +287,7 @@ class DeepgramStt(Service):
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram"] = Field(description="The kind of recogniser.")
@@ -316,6 +318,7 @@ class DeepgramFluxStt(Service):
     """Deepgram Flux (`/v2/listen`): it also decides the end of the caller's turn."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram_flux"] = Field(description="The kind of recogniser.")
@@ -370,6 +373,7 @@ class DeepgramTts(Service):
     """Deepgram's streaming speech synthesis (`/v1/speak`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram"] = Field(description="The kind of voice.")

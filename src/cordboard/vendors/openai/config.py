@@ -151,6 +151,7 @@ class OpenAIRealtimeProvider(RealtimeProvider):
     word for word, so fillers are the engine's unless `slow_response` says otherwise."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
@@ -241,6 +242,7 @@ class OpenAILiveProvider(RealtimeProvider):
     to a Responses model. It cannot be held to given words, so fillers are the engine's."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_live"] = Field(description="The kind of provider.")
@@ -276,6 +278,7 @@ class OpenAIStt(Service):
     """OpenAI's transcription of whole utterances (`/v1/audio/transcriptions`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of recogniser.")
@@ -299,6 +302,7 @@ class OpenAITts(Service):
     models, `/v1/audio/speech`, as compatible services have it."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
@@ -349,6 +353,7 @@ class OpenAIChatBrain(ModelBrain):
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_chat"] = Field(description="The kind of brain.")
@@ -393,6 +398,7 @@ class OpenAIResponsesBrain(ModelBrain):
     """OpenAI's Responses."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
     model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_responses"] = Field(description="The kind of brain.")

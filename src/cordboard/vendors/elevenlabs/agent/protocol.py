@@ -94,8 +94,7 @@ class ElevenLabsProtocol:
             url = f"{base}/v1/convai/conversation?{query}"
             return Address(url, settings.request_headers(""))
         if not (self._key or settings.request_headers("")):
-            wanted = " or ".join(settings.key_variables)
-            reason = f"ElevenLabs needs a key: set {wanted}, or `requires_auth: false`"
+            reason = f"ElevenLabs needs a key: set {settings.key_places}, or `requires_auth: false`"
             raise AgentError(reason, "auth")
         seconds = settings.connect_timeout_ms / 1000
         headers = settings.request_headers(self._key)
