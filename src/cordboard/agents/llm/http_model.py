@@ -112,9 +112,9 @@ class HttpModel:
                 return
             except RequestFailed as error:
                 if self._tokens is not None and error.kind == "auth" and not began and renew:
-                    self._tokens.forget()
                     renew = False
-                    continue
+                    if self._tokens.forget():
+                        continue
                 pause = RETRIES.pause(tries) if error.after is None else error.after
                 tries += 1
                 too_late = waited + pause > MOST_WAITING or loop.time() + pause > until
