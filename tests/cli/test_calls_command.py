@@ -96,6 +96,17 @@ def test_a_text_of_a_caller_does_not_steer_the_terminal(calls: Calls) -> None:
     assert "heard         [2Jred" in calls.typed("show", "id").out
 
 
+def test_a_ledger_from_elsewhere_does_not_steer_the_terminal(calls: Calls) -> None:
+    moved = {"at_ms": 1, "type": "line.transfer", "destination": "[/red]\x1b[2J", "ok": True}
+    ended = {"at_ms": 2, "type": "call.ended", "outcome": "\x1b[2J", "reason": "[/]\x1b[2J"}
+    changes = {"caller.text": moved, "call.ended": ended | {"duration_ms": 2}}
+    calls.add("id", "2026-11-21T19:12:13.261+00:00", changes)
+    done = calls.typed("show", "id")
+    assert "transfer to [/red] [2J: done" in done.out, done.out + done.err
+    assert "call ended:  [2J ([/] [2J)" in done.out
+    assert "\x1b[2J" not in done.out
+
+
 def test_a_call_is_drawn_with_its_recording(calls: Calls, tmp_path: Path) -> None:
     begun = {"at_ms": 500, "type": "recording.started", "path": "x/id.wav", "format": "wav_ulaw"}
     begun |= {"rate": 8000}
