@@ -72,6 +72,14 @@ def test_calls_are_listed_the_newest_first(calls: Calls) -> None:
     assert "completed (agent_hangup)" in table[1]
 
 
+def test_a_damaged_ledger_hides_no_other(calls: Calls) -> None:
+    path = calls.add("whole", "2026-11-21T19:12:13.261+00:00")
+    path.with_name("damaged.jsonl").write_text('{"at_ms":0,"type":"call.offered"}\n')
+    done = calls.typed("list")
+    assert "whole" in done.out, done.err
+    assert "damaged" not in done.out
+
+
 def test_a_call_is_shown_as_the_demo_shows_it(calls: Calls) -> None:
     path = calls.add("23627530-b370", "2026-11-21T19:12:13.261+00:00")
     by_id = calls.typed("show", "23627530-b370")

@@ -177,13 +177,14 @@ def _written_at(path: Path) -> float:
 
 def _lines(path: Path) -> list[LedgerLine]:
     """Return the lines of a ledger; none if the file is something else, or is deleted meanwhile."""
+    from cordboard.calls.events import Offered, event_of
     from cordboard.calls.history import read_lines
 
     try:
         lines = read_lines(path)
     except (OSError, KeyError, TypeError):
         return []
-    return lines if lines and lines[0]["type"] == "call.offered" else []
+    return lines if lines and isinstance(event_of(lines[0]), Offered) else []
 
 
 def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine]]:
