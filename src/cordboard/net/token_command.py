@@ -24,6 +24,9 @@ RUN_SECONDS = 20.0
 RENEW_SHARE = 0.7
 """Share of a token's life after which its successor is fetched."""
 MOST_BYTES = 65_536
+"""Most bytes that it may print."""
+KILL_SECONDS = 1.0
+"""Time that a killed command has to end."""
 
 log = structlog.get_logger()
 
@@ -92,20 +95,21 @@ class TokenCommand:
             raise self._failed(f"the token command {name} cannot be started: {words}") from error
         try:
             async with asyncio.timeout(RUN_SECONDS):
-                out, err = await process.communicate()
+                out = await _printed(process.stdout)
+                if len(out) == MOST_BYTES:
+                    raise self._failed(f"the token command {name} prints too much")
+                err = await _printed(process.stderr)
+                await process.wait()
         except TimeoutError:
             words = f"the token command {name} has not ended within {RUN_SECONDS:g} s"
             raise self._failed(words) from None
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # gcloud is a script that starts Python
-                await process.wait()
+            await _kill(process)
         if process.returncode:
             last = err.decode(errors="replace").strip().rpartition("\n")[2]
             shown = "".join(c if c.isprintable() else " " for c in last)[:200]
             raise self._failed(f"the token command {name} failed ({process.returncode}): {shown}")
-        token = out[:MOST_BYTES].decode(errors="replace").strip()
+        token = out.decode(errors="replace").strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise self._failed(f"the token command {name} did not print a token")
         self._token, self._fetched = token, began
@@ -113,3 +117,23 @@ class TokenCommand:
     @staticmethod
     def _failed(words: str) -> RequestFailed:
         return RequestFailed(words, "auth", again=False)
+
+
+async def _printed(stream: asyncio.StreamReader | None) -> bytes:
+    """Return what a command prints, `MOST_BYTES` at most."""
+    assert stream is not None  # noqa: S101 - it was started with pipes
+    try:
+        return await stream.readexactly(MOST_BYTES)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a command that has not ended, with the programs that it has started."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(KILL_SECONDS):
+            await process.wait()

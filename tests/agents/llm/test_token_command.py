@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.agents.llm.test_services import Call
@@ -135,15 +136,52 @@ async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
     await tokens.close()
 
 
-async def test_a_command_is_stopped_with_the_service() -> None:
-    forever = [sys.executable, "-c", "import time; time.sleep(600)"]
-    tokens = TokenCommand(forever, 600)
+def processes_with(mark: str) -> list[str]:
+    """The processes that have an argument `mark`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "cmdline").read_text().split("\0"):
+                found.append(folder.name)
+    return found
+
+
+async def started(mark: str) -> None:
+    async with asyncio.timeout(20):
+        while not processes_with(mark):  # noqa: ASYNC110 - the start of a program
+            await asyncio.sleep(0.01)
+
+
+CHILD = 'import sys, time; print("ready", file=sys.stderr, flush=True); time.sleep(600)'
+WRAPPER = f"{sys.executable} -c '{CHILD}' $1; echo token"
+
+
+async def test_a_running_command_is_killed_with_its_children_at_the_end() -> None:
+    tokens = TokenCommand(["sh", "-c", WRAPPER, "sh", mark := f"mark-{uuid4()}"], 600)
     asked = asyncio.create_task(tokens.token())
-    await asyncio.sleep(0.2)
+    await started(mark)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     await tokens.close()
+    assert processes_with(mark) == []
+
+
+async def test_a_child_that_keeps_the_output_open_delays_no_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_command, "RUN_SECONDS", 0.5)
+    tokens = TokenCommand(["sh", "-c", WRAPPER, "sh", mark := f"mark-{uuid4()}"], 600)
+    async with asyncio.timeout(20):
+        with pytest.raises(RequestFailed, match="not ended within"):
+            await tokens.token()
+    assert processes_with(mark) == []
+
+
+async def test_endless_output_is_not_collected() -> None:
+    endless = [sys.executable, "-c", "while True: print('x' * 1000)"]
+    with pytest.raises(RequestFailed, match="prints too much"):
+        await TokenCommand(endless, 600).token()
 
 
 def test_vertex_has_the_version_in_its_address() -> None:

@@ -247,6 +247,30 @@ def test_an_answer_that_was_cut_off_is_not_completed() -> None:
     assert isinstance(arguments, str), "it may have been going to be 14"
 
 
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_a_call_that_was_cut_off_runs_with_all_its_arguments_or_not_at_all(notation: str) -> None:
+    text, calls = NOTATIONS[notation]
+    for end in range(len(text)):
+        for name, arguments in read(text[:end], cut=True)[1]:
+            assert (name, arguments) in calls or isinstance(arguments, str), text[:end]
+
+
+@pytest.mark.parametrize("arguments", ["{[1]: 2}", "a={{}}", "a=b", "a=10**9"])
+def test_python_that_has_no_value_is_not_an_error(arguments: str) -> None:
+    assert read(f"get_weather({arguments})")[1] in ([], [("get_weather", arguments)])
+
+
+@pytest.mark.parametrize(
+    "repeated", ["<a>", "<function=", "<arg_key>", "<arg_key>a</arg_key><arg_value>", "[", "<|"]
+)
+def test_a_model_that_repeats_itself_does_not_stop_the_engine(repeated: str) -> None:
+    endless = repeated * (60_000 // len(repeated))
+    for before in ("<function=get_weather>", "<tool_call>get_weather", "[TOOL_CALLS]"):
+        began = time.process_time()
+        read(before + endless)
+        assert time.process_time() - began < 2.0, "it takes 9 to 23 s if each tag is searched for"
+
+
 def test_a_declaration_is_not_a_call() -> None:
     declared = {"name": "get_weather", "description": "The weather.", "parameters": _PLACE}
     assert read(orjson.dumps(declared).decode()) == (" ", [])

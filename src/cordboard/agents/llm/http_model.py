@@ -111,10 +111,10 @@ class HttpModel:
                         yield piece
                 return
             except RequestFailed as error:
-                refused = self._tokens is not None and error.kind == "auth" and not began and renew
-                if refused and self._tokens is not None and self._tokens.forget():
+                if self._tokens is not None and error.kind == "auth" and not began and renew:
                     renew = False
-                    continue
+                    if self._tokens.forget():
+                        continue
                 pause = RETRIES.pause(tries) if error.after is None else error.after
                 tries += 1
                 too_late = waited + pause > MOST_WAITING or loop.time() + pause > until

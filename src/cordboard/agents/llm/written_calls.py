@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cordboard.agent_api.language_model import TextPiece, ToolWish
-from cordboard.agents.llm.call_syntax import CallSyntax
+from cordboard.agents.llm.call_syntax import CUT, CallSyntax
 from cordboard.tools.provider_schema import ProviderTool
 
 Written: TypeAlias = TextPiece | ToolWish
@@ -174,6 +174,8 @@ class WrittenCalls:
         self._first = True
         """True until the beginning of the answer is judged."""
         self._after_call = False
+        self._cut = False
+        """True if the answer has reached its greatest length."""
         self._out: list[Written] = []
 
     def feed(self, text: str) -> list[Written]:
@@ -186,12 +188,12 @@ class WrittenCalls:
         return self._read(final=True, cut=cut)
 
     def _read(self, *, final: bool, cut: bool) -> list[Written]:
-        self._out = []
+        self._out, self._cut = [], cut
         while self._at < len(self._text) or (final and self._open is not None):
             if isinstance(self._open, _Block):
-                went_on = self._read_block(self._open, final=final, cut=cut)
+                went_on = self._read_block(self._open, final=final)
             elif self._open is not None:
-                went_on = self._read_brackets(self._open, final=final, cut=cut)
+                went_on = self._read_brackets(self._open, final=final)
             elif self._after_call:
                 went_on = self._skip_separators(final=final)
             else:
@@ -409,7 +411,8 @@ class WrittenCalls:
         alone = alone and (called or ("_" in name and not self._line_listed))
         line = _LINE_ENDS.match(text, end)
         if alone and line:
-            return self._drop(line.end(), [self._syntax.call(name, "{}")])
+            cut = self._cut and line.end() == len(text)
+            return self._drop(line.end(), [self._syntax.call(name, CUT if cut else "{}")])
         return self._speak(end if not called else at + len("CALL"))
 
     def _read_arguments(self, end: int, name: str, *, final: bool) -> bool | None:
@@ -429,7 +432,7 @@ class WrittenCalls:
 
     # What is not spoken.
 
-    def _read_block(self, block: _Block, *, final: bool, cut: bool) -> bool:
+    def _read_block(self, block: _Block, *, final: bool) -> bool:
         text = self._text
         end = block.ends.search(text, max(self._at, block.scanned - _LONGEST_END))
         block.scanned = len(text)
@@ -442,7 +445,7 @@ class WrittenCalls:
             return False
         contents = text[self._at : stop]
         past = end.end() if end else stop
-        cut = cut and end is None
+        cut = self._cut and end is None
         match block.kind:
             case "silent":
                 return self._drop(past)
@@ -467,7 +470,7 @@ class WrittenCalls:
             return _Block("arguments", _BODY_ENDS, recipient[1])
         return _Block("silent", _BODY_ENDS) if "<|channel|>analysis" in head else None
 
-    def _read_brackets(self, held: _Brackets, *, final: bool, cut: bool) -> bool:
+    def _read_brackets(self, held: _Brackets, *, final: bool) -> bool:
         text = self._text
         end = held.end_in(text)
         most = held.start + (MOST_MARKED if held.name else MOST_BARE)
@@ -478,16 +481,16 @@ class WrittenCalls:
             return self._speak(most)
         if end is None and not final:
             return False
-        cut, stop = cut and end is None, end or len(text)
+        cut, stop = self._cut and end is None, end or len(text)
         if not held.name:
             calls = self._syntax.json_calls(text[held.start : stop], cut=cut)
             if calls is None:
                 self._open = None
                 return self._speak(stop)
             return self._drop(stop, calls)
-        python = held.marks is _IN_PYTHON
-        inner = (
-            text[held.start + 1 : stop - 1 if end else stop] if python else text[held.start : stop]
-        )
+        if held.marks is _IN_PYTHON:
+            inner = "" if cut else text[held.start + 1 : stop - 1 if end else stop]
+        else:
+            inner = text[held.start : stop]
         given = self._syntax.arguments_in(inner, cut=cut)
         return self._drop(stop, [self._syntax.call(held.name, given)])
