@@ -142,20 +142,11 @@ def test_the_last_agents_are_read_while_ava_writes(tmp_path: Path, output: Path)
     assert list(config.contexts) == ["first", "late"]
 
 
-def test_avas_own_dialplan_is_rewritten(tmp_path: Path, output: Path) -> None:
-    root = folder(tmp_path / "ava", V6)
-    (root / "extensions_custom.conf").write_text(
-        "[other]\nexten => 1,1,Hangup()\n[from-ai-agent]\nexten => s,1,NoOp()\n"
-        " same => n,Set(AI_CONTEXT=Bread Line)\n same => n,Set(AI_PROVIDER=deepgram)\n"
-        " same => n,Set(__AI_AUDIO_PROFILE=x)\n same => n,Stasis(asterisk-ai-voice-agent)\n"
-    )
-    config, told = imported(root, output)
-    assert "deepgram" in config.providers, "the dialplan uses it, though it is switched off"
-    assert told.partition("Dialplan:\n\n")[2].startswith(
-        "[from-ai-agent]\nexten => s,1,NoOp()\n"
-        " same => n,Set(AI_CONTEXT=bread_line)\n same => n,Set(AI_PROVIDER=deepgram)\n"
-        " same => n,NoOp(AI_AUDIO_PROFILE has no counterpart)\n same => n,Stasis(cordboard)\n"
-    )
+def test_an_extension_adds_no_lines_to_the_dialplan(tmp_path: Path, output: Path) -> None:
+    rows = [agent("desk", extension="7,1,Answer()\nexten => 8,1,System(reboot)")]
+    _, told = imported(folder(tmp_path / "ava", V7, rows), output)
+    assert "[cordboard-desk]\n" in told
+    assert "System(" not in told.partition("Dialplan:")[2]
 
 
 def test_a_local_file_and_context_files_are_merged(tmp_path: Path, output: Path) -> None:

@@ -37,7 +37,7 @@ def ava(
     AVA's files are only read, and values of its .env are not kept. Exit status 1 when the file
     needs a human; its lines are named.
     """
-    from cordboard.importing.ava import import_ava
+    from cordboard.importing.ava import dialplan_of, import_ava
     from cordboard.importing.ava_files import read_installation
     from cordboard.importing.document import mend
 
@@ -53,7 +53,7 @@ def ava(
     _print_list("Changed", map(": ".join, result.changed))
     _print_list("No counterpart", map(": ".join, result.left))
     _print_list("Environment variables that it needs", _variables(text, found))
-    print(f"\nDialplan:\n\n{result.dialplan}")
+    print(f"\nDialplan:\n\n{dialplan_of(result.tree)}")
     if problems:
         for problem in problems:
             print(problem, file=sys.stderr)

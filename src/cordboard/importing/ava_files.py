@@ -25,10 +25,8 @@ from cordboard.errors import CordboardError
 
 MAIN = "ai-agent.yaml"
 DATABASES = ("data/operator/agents.db", "data/agents.db", "agents.db")
-_DIALPLANS = ("", "config", "asterisk")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[-=]([^}]*))?\}|\$(?=[${])")
 _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
-_SECTION = re.compile(r"(?m)^(?=\[)")
 
 
 class NotAva(CordboardError):
@@ -51,8 +49,6 @@ class Installation:
     """Lesser problems of the YAML files, such as duplicate keys."""
     variables: frozenset[str] = frozenset()
     """Names in `.env`."""
-    dialplan: str = ""
-    """Sections of `extensions*.conf` files with `Stasis(`."""
 
 
 def read_installation(place: Path) -> Installation:
@@ -79,7 +75,6 @@ def read_installation(place: Path) -> Installation:
             _read_agents(paths[0], found)
             break
     found.variables = frozenset(n for folder in folders for n in _names(folder / ".env"))
-    found.dialplan = "".join(_dialplans(root))
     return found
 
 
@@ -87,7 +82,9 @@ def _main(folder: Path) -> Path:
     for path in (folder / "config" / MAIN, folder / MAIN):
         if path.is_file():
             return path
-    others = sorted(str(path) for path in folder.glob("**/ai-agent.golden-*.yaml"))[:20]
+    golden = "ai-agent.golden-*.yaml"
+    found = (*folder.glob(golden), *folder.glob(f"config/{golden}"))
+    others = sorted(map(str, found))[:20]
     hint = f"; name one of these files: {', '.join(others)}" if others else ""
     raise NotAva(f"{folder}: there is no config/{MAIN}, so it is not a folder of AVA{hint}")
 
@@ -196,13 +193,3 @@ def _names(path: Path) -> list[str]:
     if not path.is_file():
         return []
     return [found[1] for line in text_of(path).splitlines() if (found := _VARIABLE.match(line))]
-
-
-def _dialplans(root: Path) -> list[str]:
-    paths = [path for name in _DIALPLANS for path in sorted((root / name).glob("extensions*.conf"))]
-    return [
-        section
-        for path in paths
-        for section in _SECTION.split(text_of(path))
-        if "stasis(" in section.lower() and section.startswith("[")
-    ]
