@@ -56,7 +56,7 @@ def ava(
     print(f"\nDialplan:\n\n{dialplan_of(result.tree)}")
     if problems:
         for problem in problems:
-            print(problem, file=sys.stderr)
+            print(_shown(str(problem)), file=sys.stderr)
         print(f"cordboard: {output} needs a human at these lines", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Next: cordboard check -c {output}")
@@ -90,4 +90,9 @@ def _print_list(title: str, lines: Iterable[str]) -> None:
     lines = list(dict.fromkeys(lines))
     if lines:
         print(f"\n{title}:")
-        print("\n".join(f"  {line}" for line in lines))
+        print("\n".join(f"  {_shown(line)}" for line in lines))
+
+
+def _shown(line: str) -> str:
+    """Return one line that cannot steer a terminal: names and texts are another system's."""
+    return "".join(c if c.isprintable() else " " for c in line)
