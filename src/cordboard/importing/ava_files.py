@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,7 +26,11 @@ from cordboard.errors import CordboardError
 
 MAIN = "ai-agent.yaml"
 DATABASES = ("data/operator/agents.db", "data/agents.db", "agents.db")
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[-=]([^}]*))?\}|\$(?=[${])")
+MOST_AGENTS = 500
+MOST_VALUE = 1_000_000
+"""Bytes of a value of the database, and of a row."""
+MOST_SECONDS = 5.0
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[-=]([^}]{0,1000}))?\}|\$(?=[${])")
 _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
 
 
@@ -156,7 +161,11 @@ def _read_agents(path: Path, found: Installation) -> None:
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             database.row_factory = sqlite3.Row
-            rows = [dict(row) for row in database.execute("SELECT * FROM agents")]
+            _limit(database)
+            found_rows = database.execute("SELECT * FROM agents").fetchmany(MOST_AGENTS + 1)
+        if len(found_rows) > MOST_AGENTS:
+            raise NotAva(f"{path}: more than {MOST_AGENTS} agents")
+        rows = list(map(dict, found_rows))
         for row in rows:
             slug, agent = str(row["slug"]), _agent(row)
             if not row.get("is_active", 1):
@@ -167,9 +176,16 @@ def _read_agents(path: Path, found: Installation) -> None:
                 found.default_agent = slug
     except sqlite3.Error as error:
         raise NotAva(f"{path}: cannot be read as AVA's agents database: {error}") from None
-    except (KeyError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise NotAva(f"{path}: a row of `agents` cannot be read: {error}") from None
     found.sources.append(path)
+
+
+def _limit(database: sqlite3.Connection) -> None:
+    """Bound the size of a value and the time: `agents` may be a view that never ends."""
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE)
+    ends = time.monotonic() + MOST_SECONDS
+    database.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
 
 
 def _agent(row: Mapping[str, Any]) -> dict[str, Any]:

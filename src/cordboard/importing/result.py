@@ -11,7 +11,7 @@ from typing import Any
 from cordboard.config.yaml_document import KeyPath, dotted
 
 _NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]{0,1000}))?\}")
 
 
 @dataclass(slots=True)
