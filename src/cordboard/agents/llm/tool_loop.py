@@ -150,7 +150,7 @@ class Answering:
                 return
             await self._sure.wait()
             await self._run_tools(wishes)
-            if self._parts.speak_results and self._spoke_results(len(wishes)):
+            if wishes and self._parts.speak_results and self._spoke_results(len(wishes)):
                 return
 
     def _spoke_results(self, count: int) -> bool:

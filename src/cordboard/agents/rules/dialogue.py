@@ -294,6 +294,8 @@ class RulesDialogue:
             self._failures = 0
         if isinstance(self._state, (Asking, Choosing, Confirming)):
             self._put_aside(self._state, task)
+        elif task.intent not in self._grammar.harmless:
+            self._open = None
         return self._go_on(task)
 
     def _put_aside(self, state: Asking | Choosing | Confirming, task: Task) -> None:

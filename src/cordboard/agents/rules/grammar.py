@@ -182,6 +182,8 @@ class Grammar:
         scores = self.matcher.scores(look)
         nearest = min(scores, key=lambda score: score.distance, default=Score("", 1.0))
         top = scores[0] if scores else nearest
+        if nearest.intent == GOODBYE and nearest.distance <= _EXACT:
+            return self._decide(look, nearest, scores)  # also as the answer to a question
         if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
             if edge := self._at_the_edge(look):
                 return edge
