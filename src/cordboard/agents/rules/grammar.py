@@ -159,7 +159,10 @@ class Grammar:
                     words.setdefault(stem(entry.word), []).append(found)
             elif entry.list:
                 said = tokens[hit.start : hit.end]
-                loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
+                common = [is_common(token.text) for token in said]
+                if hit.cost and all(common) and len(said) < len(tokens):
+                    continue  # "get" beside other words is no "cut"
+                loose = hit.cost > 0 and len(said) > 1 and any(common)
                 sure = -1.0 if loose else entry.sure
                 span = Span(hit.start, hit.end, entry.value, hit.cost, sure, named=True)
                 phrases.setdefault(entry.list, []).append(span)
