@@ -113,3 +113,18 @@ async def test_the_tool_gets_a_name_as_it_was_written() -> None:
 )
 async def test_answers_stand_in_a_table(words: str, answer: str) -> None:
     assert await Talk(SALON, ()).say(words) == answer
+
+
+async def test_slots_are_asked_for_in_the_order_in_which_they_are_written() -> None:
+    booking = {
+        "sentences": ["(book|make) (a booking|[a] {service}) [on] [{date}]"],
+        "slots": {
+            "service": {"ask": "Which service?"},
+            "date": {"ask": "Which day?"},
+        },
+        "confirm": "A {service} on {date}?",
+    }
+    lists = {"service": {"values": ["haircut", "colour"]}}
+    talk = Talk(Rules.model_validate({"lists": lists, "intents": {"booking": booking}}), ())
+    assert await talk.say("make a booking") == "Which service?"
+    assert await talk.say("haircut") == "Which day?"

@@ -319,8 +319,9 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
             if position.list:
                 slots[name].setdefault(position.slot, position.list)
     for name, intent in intents.items():
-        for slot, spec in intent.slots.items():
-            slots[name][slot] = spec.list or slots[name].get(slot, slot)
+        said = slots[name]
+        own = {slot: spec.list or said.get(slot, slot) for slot, spec in intent.slots.items()}
+        slots[name] = own | {slot: kind for slot, kind in said.items() if slot not in own}
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
     finders = {name: _finder_of(lists[name]) for name in used}
     steering = steering_of(intents)
