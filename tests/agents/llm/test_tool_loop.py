@@ -284,6 +284,8 @@ def test_a_service_that_pauses_again_and_again_leaves_no_caller_in_silence() -> 
         assert await table.say("search for it") == [NOTHING_SAID]
         assert len(model.requests) == 3
 
+    run(scene)
+
 
 def test_a_model_that_pauses_goes_on_where_results_are_spoken() -> None:
     """Anthropic's `pause_turn`: an answer without words and calls, to be sent back."""

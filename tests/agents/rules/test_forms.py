@@ -129,3 +129,18 @@ async def test_a_goodbye_answers_every_open_question(script: list[str]) -> None:
     answers = [await talk.say(words) for words in script]
     assert answers[-1] == "Goodbye."
     assert talk.asked == [("hangup_call", {"reason": "caller said goodbye"})]
+
+
+async def test_slots_are_asked_for_in_the_order_in_which_they_are_written() -> None:
+    booking = {
+        "sentences": ["(book|make) (a booking|[a] {service}) [on] [{date}]"],
+        "slots": {
+            "service": {"ask": "Which service?"},
+            "date": {"ask": "Which day?"},
+        },
+        "confirm": "A {service} on {date}?",
+    }
+    lists = {"service": {"values": ["haircut", "colour"]}}
+    talk = Talk(Rules.model_validate({"lists": lists, "intents": {"booking": booking}}), ())
+    assert await talk.say("make a booking") == "Which service?"
+    assert await talk.say("haircut") == "Which day?"

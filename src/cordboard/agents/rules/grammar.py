@@ -159,7 +159,10 @@ class Grammar:
                     words.setdefault(stem(entry.word), []).append(found)
             elif entry.list:
                 said = tokens[hit.start : hit.end]
-                loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
+                common = [is_common(token.text) for token in said]
+                if hit.cost and all(common) and len(said) < len(tokens):
+                    continue  # "get" beside other words is no "cut"
+                loose = hit.cost > 0 and len(said) > 1 and any(common)
                 sure = -1.0 if loose else entry.sure
                 span = Span(hit.start, hit.end, entry.value, hit.cost, sure, named=True)
                 phrases.setdefault(entry.list, []).append(span)
@@ -318,8 +321,9 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
             if position.list:
                 slots[name].setdefault(position.slot, position.list)
     for name, intent in intents.items():
-        for slot, spec in intent.slots.items():
-            slots[name][slot] = spec.list or slots[name].get(slot, slot)
+        said = slots[name]
+        own = {slot: spec.list or said.get(slot, slot) for slot, spec in intent.slots.items()}
+        slots[name] = own | {slot: kind for slot, kind in said.items() if slot not in own}
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
     finders = {name: _finder_of(lists[name]) for name in used}
     steering = steering_of(intents)
