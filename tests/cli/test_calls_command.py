@@ -72,6 +72,14 @@ def test_calls_are_listed_the_newest_first(calls: Calls) -> None:
     assert "completed (agent_hangup)" in table[1]
 
 
+def test_a_damaged_ledger_hides_no_other(calls: Calls) -> None:
+    path = calls.add("whole", "2026-11-21T19:12:13.261+00:00")
+    path.with_name("damaged.jsonl").write_text('{"at_ms":0,"type":"call.offered"}\n')
+    done = calls.typed("list")
+    assert "whole" in done.out, done.err
+    assert "damaged" not in done.out
+
+
 def test_a_call_is_shown_as_the_demo_shows_it(calls: Calls) -> None:
     path = calls.add("23627530-b370", "2026-11-21T19:12:13.261+00:00")
     by_id = calls.typed("show", "23627530-b370")
@@ -94,6 +102,33 @@ def test_a_text_of_a_caller_does_not_steer_the_terminal(calls: Calls) -> None:
     said = {"at_ms": 1, "type": "caller.text", "turn": 1, "text": "\x1b[2Jred", "confidence": 1.0}
     calls.add("id", "2026-11-21T19:12:13.261+00:00", {"caller.text": said})
     assert "heard         [2Jred" in calls.typed("show", "id").out
+
+
+def test_a_reason_in_a_ledger_is_no_markup(calls: Calls) -> None:
+    ended = {"at_ms": 1, "type": "call.ended", "outcome": "completed", "reason": "\x1b[2J[/bye]"}
+    ended["duration_ms"] = 1
+    calls.add("id", "2026-11-21T19:12:13.261+00:00", {"call.ended": ended})
+    done = calls.typed("show", "id")
+    assert (done.status, "call ended: completed ( [2J[/bye])" in done.out) == (0, True)
+
+
+def test_a_ledger_that_lacks_fields_does_not_hide_the_others(calls: Calls) -> None:
+    calls.add("good", "2026-11-21T19:12:13.261+00:00")
+    bound = {"at_ms": 1, "type": "call.bound"}
+    calls.add("bad", "2026-11-21T19:13:13.261+00:00", {"call.bound": bound})
+    assert [row["call_id"] for row in json.loads(calls.typed("list", "--json").out)] == ["good"]
+    assert "bad.jsonl is not the ledger of a call" in calls.typed("show", "bad").err
+
+
+def test_a_ledger_from_elsewhere_does_not_steer_the_terminal(calls: Calls) -> None:
+    moved = {"at_ms": 1, "type": "line.transfer", "destination": "[/red]\x1b[2J", "ok": True}
+    ended = {"at_ms": 2, "type": "call.ended", "outcome": "\x1b[2J", "reason": "[/]\x1b[2J"}
+    changes = {"caller.text": moved, "call.ended": ended | {"duration_ms": 2}}
+    calls.add("id", "2026-11-21T19:12:13.261+00:00", changes)
+    done = calls.typed("show", "id")
+    assert "transfer to [/red] [2J: done" in done.out, done.out + done.err
+    assert "call ended:  [2J ([/] [2J)" in done.out
+    assert "\x1b[2J" not in done.out
 
 
 def test_a_call_is_drawn_with_its_recording(calls: Calls, tmp_path: Path) -> None:
@@ -147,6 +182,13 @@ def test_without_any_call(calls: Calls) -> None:
     assert done.status == 1
     assert "there is no folder " in done.err
     assert "`calls.directory`" in done.err
+
+
+def test_a_directory_whose_variable_is_not_set_is_not_the_working_directory(calls: Calls) -> None:
+    calls.config.write_text("calls: {directory: '${CALLS_THAT_ARE_NOT_SET}'}\n")
+    done = calls.typed("list")
+    assert done.status == 1
+    assert "ai-agent.yaml:1: calls.directory: CALLS_THAT_ARE_NOT_SET is not set" in done.err
 
 
 def _voices(picture: Path) -> list[list[tuple[float, float]]]:

@@ -230,6 +230,21 @@ def test_both_forms_are_read_back() -> None:
     assert tool == ROW | {"effects": "", "approval": ""}, "only what is offered"
 
 
+def test_a_tool_of_a_plug_in_is_python_in_the_struct_column() -> None:
+    for kind in ("dice", "python"):
+        table = pa.ipc.open_stream(as_structs([ROW | {"kind": kind}])).read_all()
+        (value,) = table.column("tool").to_pylist()
+        assert (value["0"], value["8"]) == (4, None)
+
+
+def test_a_table_that_lacks_columns(tmp_path: Path) -> None:
+    path, table = tmp_path / "x.arrow", pa.table({"name": ["look"], "parameters": ["{}"]})
+    with pa.ipc.new_stream(str(path), table.schema) as stream:
+        stream.write_table(table)
+    done = typed("tools", "--input", str(path))
+    assert (done.status, "not a table of tools: KeyError('kind')" in done.err) == (1, True)
+
+
 def test_what_is_no_table_of_tools(tmp_path: Path) -> None:
     other = tmp_path / "x"
     other.write_bytes(b"ARROW1")

@@ -5,9 +5,9 @@ killed program leaves a valid file. A `LIST INFO` chunk names the software and h
 comment that describes the file: the deletion of old recordings recognises the engine's own files by
 it.
 
-The files are 16 bit PCM, read as mono at any rate, written as mono or stereo. `read_mono`,
-`write_mono` and `write_stereo` block: call them from a worker thread or a command, not on the event
-loop.
+Other files are 16 bit PCM, read as mono at any rate, written as mono or stereo; recordings (also
+u-law) are read as stereo. The functions that take a path block: call them from a worker thread or a
+command, not on the event loop.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import NotThere
+from cordboard.errors import ConfigError, NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
@@ -52,12 +52,10 @@ def show(
     from rich.console import Console
 
     from cordboard.calls.events import event_of
-    from cordboard.calls.history import CallHistory
     from cordboard.cli.live import LivePrinter, latency_table
     from cordboard.cli.screen import calls_table, print_json, terminal
 
-    _, lines = _ledger(call, config)
-    history = CallHistory.from_lines(lines)
+    _, lines, history = _ledger(call, config)
     if json:
         print_json(call_as_json(history))
         return
@@ -88,11 +86,9 @@ def draw_call(
     The voices are those of the recording. Without one, blocks show who spoke when.
     """
     from cordboard import private_files
-    from cordboard.calls.history import CallHistory
     from cordboard.calls.picture import draw, who_spoke
 
-    path, lines = _ledger(call, config)
-    history = CallHistory.from_lines(lines)
+    path, lines, history = _ledger(call, config)
     recorded = _recording(path, lines)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
@@ -148,18 +144,21 @@ def _directory(config: Path) -> Path:
     named = document.get(("calls", "directory"))
     if named is None:
         return Calls().directory
-    return Path(expand(str(named), os.environ, SecretFiles(config.parent)).text)
+    found = expand(str(named), os.environ, SecretFiles(config.parent))
+    if found.missing or found.problems:
+        why = [f"{name} is not set" for name in found.missing]
+        message = "; ".join([*why, *found.problems])
+        raise ConfigError([document.problem(("calls", "directory"), message)])
+    return Path(found.text)
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
     """Yield the last calls, the newest first: of each day the files that were written last."""
-    from cordboard.calls.history import CallHistory
-
     if not directory.is_dir():
         raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
     for day in sorted(directory.glob("????-??-??"), reverse=True):
         files = sorted(day.glob("*.jsonl"), key=_written_at, reverse=True)
-        ledgers = (CallHistory.from_lines(lines) for path in files if (lines := _lines(path)))
+        ledgers = (ledger[1] for path in files if (ledger := _read(path)) is not None)
         found = list(itertools.islice(ledgers, limit))
         yield from sorted(found, key=lambda history: history.started_at, reverse=True)
         limit -= len(found)
@@ -175,26 +174,28 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def _lines(path: Path) -> list[LedgerLine]:
-    """Return the lines of a ledger; none if the file is something else, or is deleted meanwhile."""
-    from cordboard.calls.history import read_lines
+def _read(path: Path) -> tuple[list[LedgerLine], CallHistory] | None:
+    """Return the lines and the history in a ledger; None if the file is something else, lacks
+    fields, or is deleted meanwhile."""
+    from cordboard.calls.history import CallHistory, read_lines
 
     try:
         lines = read_lines(path)
+        history = CallHistory.from_lines(lines)
     except (OSError, KeyError, TypeError):
-        return []
-    return lines if lines and lines[0]["type"] == "call.offered" else []
+        return None
+    return (lines, history) if lines and lines[0]["type"] == "call.offered" else None
 
 
-def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine]]:
-    """Return the ledger of a call, by its path or id. Raises `NotThere`."""
+def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine], CallHistory]:
+    """Return path, lines and history of a call, by its path or id. Raises `NotThere`."""
     path = Path(call) if "/" in call or call.endswith(".jsonl") else _by_id(call, config)
     if not path.is_file():
         raise NotThere(f"there is no file {path}")
-    lines = _lines(path)
-    if not lines:
+    ledger = _read(path)
+    if ledger is None:
         raise NotThere(f"{path} is not the ledger of a call")
-    return path, lines
+    return path, *ledger
 
 
 def _by_id(call: str, config: Path) -> Path:

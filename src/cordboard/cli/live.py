@@ -55,7 +55,7 @@ class LivePrinter:
     def _line(self, event: events.LedgerEvent) -> str:
         match event:
             case events.Offered(call_id=call_id, source=source):
-                return f"call {call_id} from {source}"
+                return f"call {_plain(call_id)} from {_plain(source)}"
             case events.Heard(text=text, understood=understood):
                 meant = f" [dim](understood: {_plain(understood)})[/]" if understood else ""
                 return f"[blue]heard[/]        {_plain(text) if text else '(nothing)'}{meant}"
@@ -64,7 +64,7 @@ class LivePrinter:
             case events.ToolCalled(name=name, arguments=arguments):
                 return f"[yellow]tool asked[/]   {_plain(name)} {_plain(str(arguments))}"
             case events.ToolAnswered(status=status, took_ms=took):
-                return f"[yellow]tool answer[/]  {status} after {took} ms"
+                return f"[yellow]tool answer[/]  {_plain(status)} after {took} ms"
             case events.ToolApproval(question=question, answer=answer, by=by):
                 how = f" [dim]by {by}[/]" if by else ""
                 return f"[yellow]caller asked[/] {_plain(question)} [bold]{answer}[/]{how}"
@@ -72,11 +72,11 @@ class LivePrinter:
                 what = "told" if told else "not told any more"
                 return f"[yellow]late answer[/]  {_plain(name)}, {what}: {_plain(message)}"
             case events.Transferred(destination=destination, ok=ok, error=error):
-                return f"transfer to {destination}: {'done' if ok else _plain(error)}"
+                return f"transfer to {_plain(destination)}: {'done' if ok else _plain(error)}"
             case events.Trouble(where=where, message=message):
                 return f"[red]trouble[/]      {_plain(where)}: {_plain(message)}"
             case events.Ended(outcome=outcome, reason=reason):
-                return f"call ended: {outcome} ({reason})"
+                return f"call ended: {_plain(outcome)} ({_plain(reason)})"
         return self._timing(event)
 
     def _timing(self, event: events.LedgerEvent) -> str:

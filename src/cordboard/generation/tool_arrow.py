@@ -35,6 +35,7 @@ class ToolType(IntEnum):
     BUILTIN = 2
     HTTP = 3
     PYTHON = 4
+    """Also the tools of plug-ins."""
 
 
 def needs_pyarrow() -> None:
@@ -97,13 +98,17 @@ def read_tools(content: bytes) -> list[dict[str, Any]]:
         rows = table.to_pylist()
         if table.schema.names == [COLUMN]:
             return [_row(row[COLUMN]) for row in rows if row[COLUMN] is not None]
-        return [row | {"parameters": json.loads(row["parameters"])} for row in rows]
-    except (pa.ArrowInvalid, KeyError, TypeError, ValueError) as error:
+        columns = (*_TEXTS, "offered", "why_not")
+        return [
+            {name: row[name] for name in columns} | {"parameters": json.loads(row["parameters"])}
+            for row in rows
+        ]
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
         raise NotThere(f"this is not a table of tools: {error!r}") from None
 
 
 def _struct(tool: Mapping[str, Any]) -> dict[str, Any]:
-    kind = ToolType[str(tool["kind"]).upper()]
+    kind = ToolType.__members__.get(str(tool["kind"]).upper(), ToolType.PYTHON)
     return {
         "0": int(kind),
         "1": _text(tool["name"]),

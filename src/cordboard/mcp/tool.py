@@ -70,8 +70,8 @@ async def read_any_result(
 ) -> ToolResult:
     """Like `read_result` for any length: JSON in a long text is parsed off the event loop."""
     text = _text(result)
-    is_long = len(text) > LARGE_BYTES and result.structured_content is None
-    if not is_long or result.is_error or not _looks_like_json(text):
+    unread = result.is_error or result.structured_content is not None or not _looks_like_json(text)
+    if unread or len(text.encode("utf-8", "replace")) <= LARGE_BYTES:
         return read_result(result, mask)
     data = await asyncio.to_thread(_json_in, text)
     return _plain(result, text) if data is None else ToolResult(Status.OK, _only_text(data), data)

@@ -113,6 +113,8 @@ class EngineSpeech:
         """Sentences that the service has accepted and not begun."""
         self._late: Speech | None = None
         """A late answer that the model knows, and has not told the caller yet."""
+        self._connections = 0
+        """Number of connections before this one."""
         self._closed = False
         self._nobody_waits = False
         """The service is gone for good: the next sentence is a farewell."""
@@ -171,6 +173,7 @@ class EngineSpeech:
     def connected_again(self) -> None:
         """Say the late answer again, and the sentences that the service has accepted and not begun:
         the new connection does not know them."""
+        self._connections += 1
         late, self._late = self._late, None
         again = [speech for speech in self._given if not speech.bridges]
         self._given = [speech for speech in self._given if speech.bridges]
@@ -194,13 +197,12 @@ class EngineSpeech:
     def drop_needless(self) -> None:
         """Drop the fillers: the caller speaks."""
         _cancel(self._needless)
-        for speech in [given for given in self._given if given.bridges]:
-            self._given.remove(speech)
-            speech.drop()
+        self._drop_given([speech for speech in self._given if speech.bridges])
 
     def drop_questions(self) -> None:
         """Drop the questions: they are settled."""
         _cancel(self._questions)
+        self._drop_given([speech for speech in self._given if speech.purpose == "approval"])
 
     async def said(self) -> None:
         """Wait until all sentences are handed over."""
@@ -270,6 +272,11 @@ class EngineSpeech:
             del self._given[:-MOST_GIVEN]
         return taken
 
+    def _drop_given(self, needless: list[Speech]) -> None:
+        for speech in needless:
+            self._given.remove(speech)
+            speech.drop()
+
     def _take_back(self, speech: Speech) -> bool:
         """Withdraw the sentence from the service. True if the service had it and had not begun
         it."""
@@ -280,11 +287,13 @@ class EngineSpeech:
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
         """False when the service has accepted this but does not begin it."""
+        connection = self._connections
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return not self._take_back(speech)
+            again = connection != self._connections and not speech.bridges
+            return again or not self._take_back(speech)  # again: it was given to the next one
         return True
 
     async def _wait_for_the_service(self) -> None:

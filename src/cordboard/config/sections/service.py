@@ -50,7 +50,8 @@ class Service(PartSection):
     key_variables: ClassVar[tuple[str, ...]] = ()
     """Environment variables that may hold the key; the first one set is used."""
     domain: ClassVar[str] = ""
-    """The vendor's domain. A key of the environment is sent nowhere else, but to this machine."""
+    """The vendor's domain. A key of the environment is sent nowhere else, but to this machine.
+    Empty (a plug-in that does not state it): it is sent to any `base_url`."""
     key_header: ClassVar[tuple[str, str]] = ("Authorization", "Bearer ")
     """The header that carries the key, and the text before the key in it."""
     model_ends: ClassVar[Mapping[str, str]] = {}
@@ -114,7 +115,8 @@ class Service(PartSection):
     def _is_the_vendors(self) -> bool:
         """True if requests go to the vendor, or stay on this machine."""
         host = urlsplit(self.base_url or "").hostname or ""
-        return self.base_url is None or is_loopback(host) or f".{host}".endswith(f".{self.domain}")
+        at_home = self.base_url is None or not self.domain or is_loopback(host)
+        return at_home or f".{host}".endswith(f".{self.domain}")
 
     def request_headers(self, key: str) -> dict[str, str]:
         """Return the headers of each request: the key's, and those of `headers`, which come first
