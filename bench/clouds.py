@@ -494,13 +494,14 @@ def answers(results: Mapping[str, list[Result]]) -> list[tuple[str, str]]:
 
 def write_report(folder: Path, results: Mapping[str, list[Result]], *, emulated: bool) -> None:
     """Write `report.json` and `report.md`."""
+    told = [] if emulated else answers(results)  # an emulator proves nothing about its service
     document = {
         "emulated": emulated,
         "providers": {
             name: [asdict(one) | {"verdict": one.verdict} for one in all_]
             for name, all_ in results.items()
         },
-        "questions": dict(answers(results)),
+        "questions": dict(told),
     }
     (folder / "report.json").write_text(json.dumps(document, indent=1) + "\n")
     lines = [f"# Calls with {'emulators' if emulated else 'real services'}", ""]
@@ -525,7 +526,8 @@ def write_report(folder: Path, results: Mapping[str, list[Result]], *, emulated:
             lines += [f"- heard by the offline recogniser: {text}" for text in one.by_ear]
             lines += [f"- trouble: {trouble}" for trouble in one.troubles]
         lines.append("")
-    lines += ["## Questions", "", *(f"- {what} {told}" for what, told in answers(results)), ""]
+    if told:
+        lines += ["## Questions", "", *(f"- {what} {answer}" for what, answer in told), ""]
     (folder / "report.md").write_text("\n".join(lines))
 
 
