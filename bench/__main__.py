@@ -22,7 +22,7 @@ from rich.console import Console
 
 from bench.options import Options
 from bench.report import Report
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.errors import CordboardError
 from cordboard.observe.logging import configure
 

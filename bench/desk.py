@@ -26,8 +26,8 @@ from bench.report import Report, Summary
 from cordboard.config.schema import Config
 from cordboard.errors import McpError
 from cordboard.generation.generation import Generation
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import ToolAsk
 
 CALLS = 500

@@ -22,9 +22,9 @@ import psutil
 
 from bench.report import Report, Summary, Target
 from cordboard.observe.logging import configure
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk, SilentObserver
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import (
     Filler,
     JsonObject,

@@ -18,7 +18,7 @@ from typing import cast
 
 import orjson
 
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.config.load import load
 from cordboard.observe.logging import configure
 from cordboard.runtime.engine import Engine

@@ -26,8 +26,8 @@ from cordboard.config.schema import Config
 from cordboard.errors import McpError
 from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk
 
 ROUNDS = 5

@@ -27,8 +27,7 @@ from bench.report import Report
 from bench.trades import FOLDER, OUTCOMES, TODAY, TRADES, Half, count, load_trade, read_turns, score
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain
-from cordboard.tools.builtin.hangup import HangupCall
-from cordboard.tools.builtin.transfer import Transfer
+from cordboard.tools.builtin import HangupCall, Transfer
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 CONTEXT = "demo"

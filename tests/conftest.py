@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 
 # A busy machine is no failure: examples are bounded by number, not by time.
 settings.register_profile(
-    "cordboard", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    "cordboard",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    print_blob=True,  # a failure prints the line that repeats it
 )
 settings.load_profile("cordboard")
 
@@ -244,8 +248,8 @@ def lend_models() -> Iterator[Lend]:
     @contextmanager
     def lend() -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cordboard.runtime.models.Workers", lambda: workers)
-            patch.setattr("cordboard.runtime.models.load_needed_models", lent)
+            patch.setattr("cordboard.runtime.health.Workers", lambda: workers)
+            patch.setattr("cordboard.runtime.health.load_needed_models", lent)
             yield
 
     yield lend

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from cordboard.audio import g711
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.errors import CordboardError
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE

@@ -23,7 +23,7 @@ from bench.frames_server import LagTimer, say
 from cordboard.agent_api.agent import Agent
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.calls.binding import Binding
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.config.load import load
 from cordboard.config.schema import Config
 from cordboard.observe.logging import configure
@@ -141,7 +141,7 @@ def _counted(engine: LoadEngine, before: dict[str, int]) -> dict[str, Any]:
     # A call that arrived meanwhile has its own start; a silent one has no frames.
     calls = list(engine.arrivals.values())
     return {
-        "calls": len(engine.exchange.calls),
+        "calls": len(engine.registry.calls),
         "frames": sum(call.count for call in calls),
         "late": sum(call.late for call in calls),
         "lost": sum(call.lost for call in calls),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from bench.peers import harness
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 
 RATE = 8000
 

@@ -22,7 +22,7 @@ from bench.peers.verdicts import Door, TimedBank
 from cordboard.agent_api.agent import Agent
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.binding import Binding
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard.config.schema import Config
 from cordboard.observe.logging import configure
 from cordboard.runtime.engine import Engine
@@ -80,13 +80,13 @@ async def measure() -> None:
             engine.hears = vad
             lines = [NullMedia(pacer, door) for _ in range(count)]
             for line in lines:
-                engine.exchange.offer(NullLine(line).offer())
+                engine.registry.offer(NullLine(line).offer())
             while not all(line.connected for line in lines):  # noqa: ASYNC110 - no event says it
                 await asyncio.sleep(0.01)
             yield lines
             for line in lines:
                 line.hang_up()
-            await engine.exchange.idle()
+            await engine.registry.idle()
 
         name = "cordboard, both ways" if both_ways else "cordboard"
         try:

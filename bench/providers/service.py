@@ -28,7 +28,7 @@ import orjson
 from websockets.utils import apply_mask
 
 from bench.providers.wires import PAUSE, SPOKEN, WIRES, Message, Wire
-from cordboard.cli.event_loop import run_async
+from cordboard.cli.options import run_async
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
 
 PHASES = 20

@@ -78,10 +78,13 @@ class ConfigProblem:
 
 
 class ConfigError(CordboardError):
-    """The configuration cannot be used. `problems` lists every place at once."""
+    """The configuration cannot be used. `problems` lists every place at once; those of names and of
+    sections that do not fit together only if they were `checked`, because the rest could be read.
+    """
 
-    def __init__(self, problems: list[ConfigProblem]) -> None:
+    def __init__(self, problems: list[ConfigProblem], *, checked: bool = False) -> None:
         self.problems = problems
+        self.checked = checked
         super().__init__("\n".join(problem.labelled() for problem in problems))
 
 

@@ -15,11 +15,10 @@ from typer.testing import CliRunner
 
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import provider_of
-from cordboard.agents.online_check import Finding, check_online
-from cordboard.agents.online_verdicts import verdict
+from cordboard.agents.online_check import Finding, check_online, verdict
 from cordboard.cli import app
 from cordboard.config.plugins import installed
-from cordboard.config.providers.services import PaidPart, paid_parts
+from cordboard.config.providers import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
@@ -79,9 +78,9 @@ def all_of(services: RestServices) -> dict[str, dict[str, Any]]:
 
 
 def probes(paid: PaidPart, key: str) -> tuple[Probe, ...]:
-    provider = provider_of(installed(), paid.role, paid.service.type)
+    provider = provider_of(installed(), paid.role, paid.section.type)
     assert provider is not None
-    return provider.probes(paid.service, key)
+    return provider.probes(paid.section, key)
 
 
 def states(findings: tuple[Finding, ...]) -> dict[str, str]:

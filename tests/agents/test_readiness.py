@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.agents.provider_health import ProviderHealth
-from cordboard.agents.readiness import agents_readiness
+from cordboard.agents.provider_health import ProviderHealth, agents_readiness
 from cordboard.config.checks.semantics import with_defaults
 from cordboard.config.schema import Config
 

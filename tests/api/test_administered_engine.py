@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.config.load import load
-from cordboard.config.source import ConfigSource
+from cordboard.config.load import ConfigSource, load
 from cordboard.runtime.engine import Engine
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
 from cordboard_testkit.patience import PATIENCE

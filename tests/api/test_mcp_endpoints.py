@@ -12,18 +12,18 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
+from cordboard.api.administration_view import Deferred
 from cordboard.api.app import create_app
 from cordboard.api.gate import HttpLimits
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
 from cordboard.errors import ConfigProblem, McpUnavailable
 from cordboard.mcp.supervision.status import ServerState
+from cordboard.mcp.trial import TestReport
 from cordboard_testkit.fake_administration import (
     ATIS,
-    Deferred,
     FakeAdministration,
     Reloaded,
-    Report,
 )
 
 from .conftest import Answer, ShownEngine, ask, ask_app
@@ -295,7 +295,7 @@ async def test_a_tool_that_cannot_be_shown_hides_no_other(
 
 
 async def test_a_test_that_fails_is_an_answer(app: ASGIApp, fake: FakeAdministration) -> None:
-    fake.report = Report(False, "it did not answer in time", 312, "", (), ("no route to host",))
+    fake.report = TestReport(False, "it did not answer in time", 312, stderr=("no route to host",))
     answer = await post(app, "/mcp/test/atis")
     assert (answer.status, answer.json) == (
         200,

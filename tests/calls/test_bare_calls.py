@@ -42,7 +42,7 @@ class Hall:
         self.degradation = Degradation()
         self.metrics = Metrics()
         services = CallServices(LedgerWriter(), self.metrics, folder)
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.generation,
             lambda _: FakeAgent(),
             services,
@@ -58,7 +58,7 @@ class Hall:
 
     async def _ring(self, source: str) -> FakeLine:
         line = FakeLine(str(uuid4()), source)
-        self.exchange.offer(line.offer())
+        self.registry.offer(line.offer())
         await asyncio.sleep(0.5)
         return line
 
@@ -72,8 +72,8 @@ def play(folder: Path, config: Config, scenario: Callable[[Hall], Awaitable[None
     async def run() -> None:
         hall = Hall(folder, config)
         await scenario(hall)
-        await hall.exchange.drain(0)
-        assert len(hall.exchange.bare) == 0
+        await hall.registry.drain(0)
+        assert len(hall.registry.bare) == 0
 
     with virtual_time() as loop:
         loop.run_until_complete(run())
@@ -193,7 +193,7 @@ def test_refusals_by_the_thousand_do_not_fill_the_log(tmp_path: Path) -> None:
     async def scenario(hall: Hall) -> None:
         await hall.bare()
         for _ in range(1000):
-            hall.exchange.offer(FakeLine(str(uuid4()), BARE).offer())
+            hall.registry.offer(FakeLine(str(uuid4()), BARE).offer())
         await asyncio.sleep(0.5)
 
     with capture_logs() as log:

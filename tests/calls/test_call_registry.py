@@ -39,7 +39,7 @@ class Hall:
         self.degradation = Degradation()
         self.metrics = Metrics()
         self.writer = LedgerWriter()
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.generation,
             open_agent,
             CallServices(self.writer, self.metrics, directory),
@@ -50,7 +50,7 @@ class Hall:
     def ring(self, line: FakeLine | None = None) -> FakeLine:
         line = line or FakeLine(str(UUID(int=len(self.lines) + 1)))
         self.lines.append(line)
-        self.exchange.offer(line.offer())
+        self.registry.offer(line.offer())
         return line
 
     def histories(self) -> list[CallHistory]:
@@ -70,13 +70,13 @@ def play(
     async def run() -> Hall:
         hall = Hall(tmp_path, open_agent, max_calls)
         await scenario(hall)
-        await hall.exchange.drain(0)
+        await hall.registry.drain(0)
         assert not asyncio.all_tasks() - {asyncio.current_task()}
         return hall
 
     with virtual_time() as loop:
         hall = loop.run_until_complete(run())
-    assert not hall.exchange.calls
+    assert not hall.registry.calls
     assert hall.generation.calls == 0
     assert all(line.released for line in hall.lines)
     assert hall.metric("ai_agent_active_calls 0.0")
@@ -92,11 +92,11 @@ def test_calls_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
     async def scenario(hall: Hall) -> None:
         lines = [hall.ring() for _ in range(10)]
         await asyncio.sleep(5)
-        assert len(hall.exchange.calls) == hall.generation.calls == 10
+        assert len(hall.registry.calls) == hall.generation.calls == 10
         assert hall.metric("ai_agent_active_calls 10.0")
         hang_up(lines[3])
         await asyncio.sleep(1)
-        assert set(hall.exchange.calls) == {line.call_id for line in lines} - {lines[3].call_id}
+        assert set(hall.registry.calls) == {line.call_id for line in lines} - {lines[3].call_id}
         for line in lines[:3] + lines[4:]:
             hang_up(line)
         await asyncio.sleep(1)
@@ -114,7 +114,7 @@ def test_live_calls_may_finish_within_the_grace_period(tmp_path: Path) -> None:
         await asyncio.sleep(1)
         asyncio.get_running_loop().call_later(3, hang_up, line)
         before = asyncio.get_running_loop().time()
-        await hall.exchange.drain(10)
+        await hall.registry.drain(10)
         assert asyncio.get_running_loop().time() - before == pytest.approx(3)
 
     (history,) = play(tmp_path, scenario).histories()
@@ -126,7 +126,7 @@ def test_towards_the_end_of_the_grace_period_callers_are_told(tmp_path: Path) ->
         hall.ring()
         await asyncio.sleep(1)
         before = asyncio.get_running_loop().time()
-        await hall.exchange.drain(15)
+        await hall.registry.drain(15)
         assert 15 - FAREWELL < asyncio.get_running_loop().time() - before <= 15
 
     hall = play(tmp_path, scenario)
@@ -141,7 +141,7 @@ def test_an_agent_that_cannot_say_it_delays_nothing(tmp_path: Path) -> None:
         hall.ring()
         await asyncio.sleep(1)
         before = asyncio.get_running_loop().time()
-        await hall.exchange.drain(15)
+        await hall.registry.drain(15)
         assert asyncio.get_running_loop().time() - before <= 15 + 1e-3
 
     def mute_agent(_: Binding) -> Agent:
@@ -159,9 +159,9 @@ def test_a_draining_exchange_takes_no_calls(tmp_path: Path) -> None:
     async def scenario(hall: Hall) -> None:
         first = hall.ring()
         await asyncio.sleep(1)
-        draining = asyncio.create_task(hall.exchange.drain(10))
+        draining = asyncio.create_task(hall.registry.drain(10))
         await asyncio.sleep(1)
-        assert not hall.exchange.accepting
+        assert not hall.registry.accepting
         late = hall.ring()
         await asyncio.sleep(1)
         assert (late.declined, late.released, late.media) == (["unavailable"], 1, None)
@@ -203,7 +203,7 @@ def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: P
         third = hall.ring()
         await asyncio.sleep(1)
         assert (third.declined, third.hangups, third.released) == (["busy"], [], 1)
-        assert len(hall.exchange.calls) == 2
+        assert len(hall.registry.calls) == 2
         hang_up(first)
         await asyncio.sleep(1)
         fourth = hall.ring()
@@ -268,10 +268,10 @@ def test_a_caller_who_cannot_be_turned_away_is_let_go_all_the_same(
             raise problem
 
     async def scenario(hall: Hall) -> None:
-        await hall.exchange.drain(0)
+        await hall.registry.drain(0)
         hall.ring(Stuck())
         before = asyncio.get_running_loop().time()
-        await hall.exchange.drain(0)
+        await hall.registry.drain(0)
         assert asyncio.get_running_loop().time() - before < 10
 
     play(tmp_path, scenario)

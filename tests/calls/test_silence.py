@@ -15,6 +15,7 @@ import pytest
 from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
+    AgentEnded,
     AgentText,
     CallerPauses,
     CallerStarted,
@@ -370,14 +371,28 @@ def test_a_caller_whose_turn_nobody_ends_hears_something(tmp_path: Path) -> None
     assert "It is sunny." in stage.history().turns[1].answer
 
 
-def test_a_filler_that_the_agent_does_not_say_has_ended_no_silence(tmp_path: Path) -> None:
-    class Taciturn(FakeAgent):
-        def say(self, speech: Speech) -> None:
-            if speech.purpose == "filler":
-                speech.drop()
-            else:
-                super().say(speech)
+class Taciturn(FakeAgent):
+    """Drops every filler."""
 
+    def say(self, speech: Speech) -> None:
+        if speech.purpose == "filler":
+            speech.drop()
+        else:
+            super().say(speech)
+
+
+def test_the_end_of_a_call_does_not_wait_for_a_filler_that_was_dropped(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Goodbye.")
+        await asyncio.sleep(2)
+        agent.emit(AgentEnded("nothing more to say"))
+
+    stage = talk(tmp_path, script, make_agent=Taciturn)
+    assert (stage.ended.outcome, stage.ended.reason) == ("completed", "agent_hangup")
+    assert stage.ended.duration_ms < 4_000
+
+
+def test_a_filler_that_the_agent_does_not_say_has_ended_no_silence(tmp_path: Path) -> None:
     async def script(agent: FakeAgent) -> None:
         await agent.caller_says(1, "Weather?")
         await asyncio.sleep(8)

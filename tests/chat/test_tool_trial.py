@@ -8,6 +8,7 @@ import pytest
 
 from cordboard.chat.tool_trial import TrialReport, payload_limits
 from cordboard.errors import ChatRefused
+from cordboard.tools.desk.replies import LEFT_OUT
 
 from .conftest import Parlour, server
 
@@ -47,8 +48,10 @@ async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlo
         assert (payload["status"], payload["message"]) == ("ok", "The first is row 0."), kind
         assert given["bytes"] <= 40_000
         assert given["cut"] != []
+    live = report.payloads.pop("gemini_live")
+    assert (live["cut"], "data" in live["payload"]) == ([LEFT_OUT], False)
     rows = {kind: len(each["payload"]["data"]["rows"]) for kind, each in report.payloads.items()}
-    assert rows["gemini_live"] < rows["openai_realtime"] < rows["openai_chat"]
+    assert rows["elevenlabs_agent"] < rows["openai_realtime"] < rows["openai_chat"]
     assert len(report.payloads["pipeline"]["payload"]["data"]["rows"]) < 300
     (only,) = (await tried(shop, "mcp_s_rows", provider="anthropic", count=3)).payloads
     assert only == "anthropic"

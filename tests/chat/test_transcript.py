@@ -2,7 +2,7 @@
 
 from cordboard.calls import events
 from cordboard.calls.history import LedgerLine
-from cordboard.chat.transcript import transcript
+from cordboard.chat.sessions import transcript
 
 
 def lines(*recorded: events.LedgerEvent) -> list[LedgerLine]:

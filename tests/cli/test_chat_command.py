@@ -17,7 +17,7 @@ from tests.chat.conftest import Parlour, Script, parlour, server
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.history import read
-from cordboard.cli.typed_lines import TypedLines
+from cordboard.cli.chat_screen import TypedLines
 from cordboard.config.schema import Health
 
 from .commands import ROOT, Done, typed

@@ -50,6 +50,28 @@ def test_check_tells_problems_from_warnings(tmp_path: Path) -> None:
     assert total.endswith("1 problem")
 
 
+def test_check_warns_of_a_proxy_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@proxy.example:1080")
+    done = typed("check", "-c", written(tmp_path, "contexts: {demo: {}}\n"))
+    assert done.status == 0
+    assert "ALL_PROXY: the proxy in the environment is of the kind socks5://" in done.err
+    assert "secret" not in done.err
+
+
+def test_check_says_that_names_were_not_checked(tmp_path: Path) -> None:
+    text = "contexts: {demo: {tools: [nowhere]}}\nproviders: {a: {type: openai_realtme}}\n"
+    problem, total = typed("check", "-c", written(tmp_path, text)).err.splitlines()
+    assert "did you mean openai_realtime?" in problem
+    assert total.endswith(
+        "1 problem; names of contexts, tools and the like are checked when that is mended"
+    )
+    mended = typed("check", "-c", written(tmp_path, text.replace("realtme", "realtime")))
+    assert "nothing provides the tool nowhere" in mended.err
+    assert mended.err.endswith("1 problem\n")
+
+
 def test_what_is_only_degraded_does_not_fail_the_check(tmp_path: Path) -> None:
     text = "contexts:\n  demo: {greeting: Hi}\nmcp: {servers: {shop: {command: [no-such-thing]}}}\n"
     done = typed("check", "-c", written(tmp_path, text))

@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from cordboard.api.administration_view import Deferred
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.cli.running_engine import running_engine
@@ -21,7 +22,6 @@ from cordboard.errors import ConfigError, ConfigProblem, McpUnavailable
 from cordboard.mcp.supervision.status import ServerState
 from cordboard_testkit.fake_administration import (
     ATIS,
-    Deferred,
     FakeAdministration,
     Reloaded,
     Report,

@@ -41,7 +41,16 @@ def test_the_older_recogniser_has_its_own_default() -> None:
         ({"think": {"provider": {"voice_prompt_opt_out": True}}}, "voice_prompt_opt_out: open_ai"),
         ({"think": {"context_length": "max"}}, "context_length: it counts with an `endpoint`"),
         ({"think": {"endpoint": {"url": "http://plain.example"}}}, "should match pattern"),
+        (
+            {"think": {"provider": {"type": "aws_bedrock", "model": "m"}}},
+            "endpoint: missing; Deepgram reaches Bedrock",
+        ),
         ({"speak": {"provider": {"type": "cartesia"}}}, "Field required"),
+        ({"speak": {"provider": {"type": "open_ai"}}}, "Field required"),
+        (
+            {"speak": {"provider": {"type": "deepgram", "speed": 0.6}}},
+            "greater than or equal to 0.7",
+        ),
         ({"speak": {"provider": {"type": "espeak"}}}, "espeak"),
     ],
 )

@@ -22,8 +22,9 @@ from cordboard.config.sections.parts import PartSection
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Service
 from cordboard.config.sections.tool import ToolSection
-from cordboard.errors import AgentError, ConfigError, MediaError
+from cordboard.errors import AgentError, ConfigError, ListenError, MediaError
 from cordboard.net.service_websocket import Address
+from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.transport import NoMediaPath, Transport, plugin_path
 from cordboard.tools.plugin import ToolType, plugin_tools
 from cordboard.vendors.openai.config import OpenAIRealtimeProvider
@@ -278,6 +279,42 @@ def test_a_section_whose_validator_fails_is_broken_and_the_file_is_read(
     )
 
 
+def _fails(*_: Any) -> Any:
+    raise KeyError("very-secret")
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"model_file": property(_fails)}, "KeyError: '***'"),
+        (
+            {"model_file": property(lambda _: None)},
+            "TypeError: model_file is a NoneType, not a str",
+        ),
+        ({"key": _fails}, "KeyError: '***'"),
+        ({"key": lambda *_: None}, "TypeError: 'NoneType' object is not subscriptable"),
+        ({"needs_key": property(_fails)}, "KeyError: '***'"),
+        ({"paid_models": property(_fails)}, "KeyError: '***'"),
+        ({"missing_key": _fails}, "KeyError: '***'"),
+    ],
+)
+def test_a_section_whose_properties_fail_is_broken_and_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: dict[str, Any], reason: str
+) -> None:
+    class CrowService(Service):
+        type: Literal["crow"] = Field(description="The kind.")
+
+    section = type("Moody", (CrowService,), members)
+    plugins = installed_with(tmp_path, monkeypatch, Provider("crow", "agent", section, caws))
+    text = "default_provider: bird\nproviders: {bird: {type: crow, api_key: very-secret}}"
+    loaded = read(text + CONTEXTS, tmp_path / "a.yaml", {}, plugins)
+    (problem,) = loaded.problems
+    told = f"{OF_CROW}: the section of crow failed: {reason}"
+    assert str(problem).endswith(f"providers.bird: {told}")
+    assert "very-secret" in loaded.secrets
+    assert Providers(loaded.config, None, plugins=plugins).unmade == {"bird": told}
+
+
 async def test_probes_that_fail_are_one_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,11 +389,21 @@ def test_a_model_that_cannot_be_made_is_a_brain_with_a_problem(
     assert str(brain.problem) == f"{OF_CROW}: make of crow failed: RuntimeError: caw"
 
 
+class ToolWithoutSpec:
+    @property
+    def spec(self) -> Any:
+        return caws()
+
+    async def run(self, arguments: Any, run: Any) -> Any:
+        caws()
+
+
 @pytest.mark.parametrize(
     ("makes", "reason"),
     [
         (caws, "make of crow failed: RuntimeError: caw"),
         (a_text, "make of crow gives a str, no Tool"),
+        (lambda *_: ToolWithoutSpec(), "make of crow failed: RuntimeError: caw"),
     ],
 )
 def test_a_tool_that_cannot_be_made_is_not_offered(
@@ -394,6 +441,80 @@ async def test_a_transport_that_cannot_be_made_is_in_trouble(
     with pytest.raises(MediaError, match="make of crow"):
         await path.prepare([])
     await path.stop()
+
+
+class CrowPath:
+    """A transport each of whose methods fails."""
+
+    connect_seconds = 1.0
+
+    def __init__(self) -> None:
+        self.troubles = 0
+
+    @property
+    def trouble(self) -> str:
+        self.troubles += 1
+        if self.troubles > 2:
+            caws()
+        return ""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"health", "report"}:
+            return caws
+        raise AttributeError(name)
+
+    async def prepare(self, formats: Any) -> Any:
+        caws()
+
+    async def start(self) -> None:
+        caws()
+
+    async def stop(self) -> None:
+        caws()
+
+
+async def test_a_transport_that_fails_later_is_named_and_the_engine_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered = Transport("crow", lambda asterisk, pacer: CrowPath())  # type: ignore[arg-type]
+    plugins = installed_with(tmp_path, monkeypatch, offered, "cordboard.transports")
+    text = "asterisk: {password: x, media: crow}" + CONTEXTS
+    config = read(text, tmp_path / "a.yaml", {}, plugins).config
+    assert config.asterisk is not None
+    path = plugin_path(config.asterisk, _no_pacer(), plugins)
+    failed = f"{OF_CROW}: {{}} failed: RuntimeError: caw"
+    told = [path.trouble for _ in range(3)]
+    assert told[-1] == failed.format("trouble")
+    assert path.health() == {"trouble": failed.format("health")}
+    metrics = Metrics()
+    path.report(metrics)
+    path.report(metrics)
+    assert 'internal_errors_total{where="media_path"} 1.0' in metrics.render().decode()
+    with pytest.raises(MediaError, match="prepare failed: RuntimeError: caw"):
+        await path.prepare([])
+    await path.start()
+    assert path.trouble == failed.format("start")
+    assert path.health() == {}
+    with pytest.raises(MediaError, match="start failed: RuntimeError: caw"):
+        await path.prepare([])
+    await path.stop()
+
+
+@pytest.mark.parametrize("error", [ListenError("taken"), MediaError("no such codec")])
+async def test_a_transport_that_cannot_listen_says_so_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Taken(CrowPath):
+        async def start(self) -> None:
+            raise error
+
+    offered = Transport("crow", lambda asterisk, pacer: Taken())  # type: ignore[arg-type]
+    plugins = installed_with(tmp_path, monkeypatch, offered, "cordboard.transports")
+    text = "asterisk: {password: x, media: crow}" + CONTEXTS
+    config = read(text, tmp_path / "a.yaml", {}, plugins).config
+    assert config.asterisk is not None
+    with pytest.raises(type(error), match=str(error)):
+        await plugin_path(config.asterisk, _no_pacer(), plugins).start()
 
 
 def test_a_transport_that_nobody_has_is_refused(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from cordboard.cli.running_engine import running_engine
 from cordboard.config.environment import Expansion, expand
-from cordboard.config.files import digest_of
+from cordboard.config.files import MOST_KIB, SecretFiles, digest_of
 from cordboard.config.load import load, read
-from cordboard.config.secret_files import MOST_KIB, SecretFiles
 from cordboard.errors import ConfigError
 
 SECRET = "hunter2-from-a-file"

@@ -17,7 +17,7 @@ from cordboard.audio.format import SLIN_8K
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.events import Answering, Heard, ToolAnswered, ToolCalled
 from cordboard.config.load import load
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Asterisk, Config, Health
 from cordboard.runtime.engine import Engine
 from cordboard.telephony.asterisk.transport import plugin_path

@@ -13,6 +13,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.mcp.connection import Transport
 from cordboard.mcp.from_config import transport_of
 from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.mcp.supervision.status import SilentServerObserver
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
 READY_SECONDS = 20.0
@@ -31,7 +32,7 @@ def faulty(*behaviour: str, **settings: Any) -> McpServer:
     )
 
 
-class Journal:
+class Journal(SilentServerObserver):
     """A ServerObserver that remembers."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.config.mcp import McpDefaults
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.tool import TOO_SLOW, UNAVAILABLE, UNUSABLE, McpTool

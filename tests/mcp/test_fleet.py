@@ -16,8 +16,8 @@ from cordboard.mcp.supervision.life import LIST_AGAIN_SECONDS
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.tools.builtin import BUILTIN_NAMES
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
 

@@ -9,15 +9,15 @@ import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpBreaker, McpDefaults
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import McpTimeout
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
 from cordboard.mcp.supervision.life import Life
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.tool import McpTool
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk, SilentObserver
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
 from cordboard_testkit.virtual_time import virtual_time
 

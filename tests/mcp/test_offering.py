@@ -11,8 +11,7 @@ from cordboard.config.tools.entry import ToolEntry, tools_of_servers
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.offering import MAX_PROBLEMS, Offering, offer
-from cordboard.mcp.offering_log import OfferingLog
+from cordboard.mcp.offering import MAX_PROBLEMS, Offering, OfferingLog, offer
 
 
 def tool(name: str, description: str = "Does it.") -> ListedTool:

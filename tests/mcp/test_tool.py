@@ -4,9 +4,8 @@ import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpDefaults
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
-from cordboard.mcp.result import read_any_result, read_result
-from cordboard.mcp.tool import effects_of, make_spec
+from cordboard.config.tools.entry import McpTool as ToolConfig
+from cordboard.mcp.tool import effects_of, make_spec, read_any_result, read_result
 from cordboard.tools.tool import Effects, Speech, Status
 
 

@@ -4,8 +4,8 @@ import mcp_types as types
 
 from cordboard.config.schema import Config
 from cordboard.generation.generation import Generation
+from cordboard.mcp.fleet import MOST_CHARACTERS, MOST_TOLD, troubles
 from cordboard.mcp.supervision.server import ServerState
-from cordboard.mcp.troubles import MOST_CHARACTERS, MOST_TOLD, troubles
 
 
 def listed(name: str, root: str) -> types.Tool:

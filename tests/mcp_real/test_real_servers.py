@@ -18,9 +18,8 @@ import pytest_asyncio
 from cordboard.config.mcp import Mcp
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.server import ServerState
-from cordboard.tools.call_line import CallLine
+from cordboard.tools.call_line import CallLine, NoCaller
 from cordboard.tools.catalogue import Catalogue
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.schema.checker import compile_schema
 from cordboard.tools.tool import Status, ToolResult
 

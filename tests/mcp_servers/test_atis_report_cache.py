@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cordboard.mcp_servers.aviation_atis.errors import ReportUnavailableError
+from cordboard.mcp_servers.aviation_atis.model import ReportUnavailableError
 from cordboard.mcp_servers.aviation_atis.report_cache import Fetched, ReportCache
 
 

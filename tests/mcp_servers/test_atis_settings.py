@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cordboard.mcp_servers.aviation_atis.config import MET_NO, SettingsFile, load
-from cordboard.mcp_servers.aviation_atis.errors import SettingsError
+from cordboard.mcp_servers.aviation_atis.model import SettingsError
 
 USER_AGENT = {"METNO_USER_AGENT": "tests/1.0 ops@example.org"}
 

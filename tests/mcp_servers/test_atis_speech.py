@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cordboard.mcp_servers.aviation_atis import phrases, report, speech
-from cordboard.mcp_servers.aviation_atis.errors import MalformedReportError
-from cordboard.mcp_servers.aviation_atis.model import Information
+from cordboard.mcp_servers.aviation_atis.model import Information, MalformedReportError
 
 NOW = datetime(2026, 11, 15, 14, 5, tzinfo=UTC)
 TRICKY = Path(__file__).with_name("tricky_metars.txt").read_text().splitlines()

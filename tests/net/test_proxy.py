@@ -19,7 +19,7 @@ from cordboard.errors import HttpAddressRefused, HttpUnavailable
 from cordboard.mcp.remote.http_guard import guarded_backend
 from cordboard.net.address_guard import GuardedBackend
 from cordboard.net.failures import RequestFailed, why_not_connected
-from cordboard.net.proxy import Proxy, ProxyFailed, proxy_for
+from cordboard.net.proxy import Proxy, ProxyFailed, proxy_for, unusable_proxies
 from cordboard.net.service_http import ServiceHttp
 from cordboard.net.service_websocket import Address as ServiceAddress
 from cordboard.net.service_websocket import NotConnected, ServiceConnection
@@ -81,6 +81,9 @@ def test_the_variable_of_a_scheme(url: str, variable: str, monkeypatch: pytest.M
         ("*.service.example", True),
         ("ervice.example", False),
         ("x, API.SERVICE.EXAMPLE:8443", True),
+        ("service.example.", True),
+        (".service.example.:8443", True),
+        (".", False),
         ("api.service.example:443", False),
         ("*", True),
     ],
@@ -120,6 +123,18 @@ def test_a_proxy_that_cannot_be_used_is_told_without_its_password(
     with pytest.raises(ProxyFailed) as failure:
         proxy_for("https://a.example")
     assert "secret" not in str(failure.value)
+
+
+def test_the_variables_that_name_an_unusable_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(unusable_proxies()) == []
+    monkeypatch.setenv("ALL_PROXY", "socks5://me:secret@p:1080")
+    (told,) = unusable_proxies()
+    assert told.startswith("ALL_PROXY: the proxy in the environment is of the kind socks5://; only")
+    assert "secret" not in told
+    monkeypatch.setenv("HTTP_PROXY", "p:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "https://p:443")
+    (told,) = unusable_proxies()
+    assert told.startswith("HTTPS_PROXY: ")
 
 
 def test_a_proxy_does_not_show_its_password(monkeypatch: pytest.MonkeyPatch) -> None:

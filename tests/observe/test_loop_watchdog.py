@@ -8,7 +8,7 @@ import time
 
 from structlog.testing import capture_logs
 
-from cordboard.observe.loop_watchdog import LoopWatchdog
+from cordboard.observe.loop_lag import LoopWatchdog
 
 
 def hold_the_loop(until: threading.Event) -> None:

@@ -181,7 +181,7 @@ async def test_an_engine_traces_its_calls(tmp_path: Path, collector: Collector) 
     await engine.start()
     try:
         line = FakeLine()
-        engine.exchange.offer(line.offer())
+        engine.registry.offer(line.offer())
         async with asyncio.timeout(PATIENCE):
             await connected.wait()
         assert line.media is not None

@@ -170,6 +170,20 @@ def everything_our_adapter_says() -> list[dict[str, Any]]:
                 },
                 {"provider": {"type": "anthropic", "model": "a", "temperature": 0.5}},
                 {"provider": {"type": "google", "model": "gg", "version": "v1beta"}},
+                {
+                    "provider": {
+                        "type": "aws_bedrock",
+                        "model": "m",
+                        "credentials": {
+                            "type": "sts",
+                            "region": "eu-central-1",
+                            "access_key_id": "a",
+                            "secret_access_key": "b",
+                            "session_token": "c",
+                        },
+                    },
+                    "endpoint": {"url": "https://bedrock.example"},
+                },
             ],
             "speak": {"provider": {"model": "flux-kit-en", "type": "deepgram", "expressivity": 1}},
             "speak_fallbacks": [
@@ -180,12 +194,13 @@ def everything_our_adapter_says() -> list[dict[str, Any]]:
                 {
                     "provider": {
                         "type": "cartesia",
+                        "model_id": "sonic-3",
                         "voice": {"id": "v"},
                         "language": "en",
                         "volume": 1.5,
                     }
                 },
-                {"provider": {"type": "open_ai"}},
+                {"provider": {"type": "open_ai", "model": "m"}},
             ],
             "tags": ["a"],
             "experimental": True,

@@ -306,6 +306,7 @@ def test_every_message_of_ours_is_one_of_the_sdks() -> None:
             "turn_coverage": "TURN_INCLUDES_ONLY_ACTIVITY",
         },
         "context_window_compression": {"trigger_tokens": 30_000, "target_tokens": 10_000},
+        "api_version": "v1alpha",
         "proactivity": {"proactive_audio": True},
         "safety_settings": [
             {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_ONLY_HIGH"}

@@ -13,10 +13,8 @@ from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.chosen import Chosen
 from cordboard.config.load import LoadedConfig, read
 from cordboard.config.plugins import installed
-from cordboard.config.provider_chains import chain_of
-from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES, PipelineProvider
-from cordboard.config.providers.services import paid_parts
-from cordboard.config.schema import AGENTS
+from cordboard.config.providers import BRAINS, RECOGNISERS, VOICES, PipelineProvider, paid_parts
+from cordboard.config.schema import AGENTS, chain_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

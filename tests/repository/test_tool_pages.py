@@ -42,7 +42,7 @@ def test_an_example_is_in_order(block: str) -> None:
 
 
 def test_the_verification_that_is_shown_verifies() -> None:
-    from cordboard.tools.http.signature import signature_headers
+    from cordboard.tools.http.request import signature_headers
 
     text = (DOCS / "tools" / "http.md").read_text()
     (code,) = [c for c in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "hmac" in c]

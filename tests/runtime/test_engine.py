@@ -17,8 +17,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.agent_api.workers import Workers
+from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
@@ -327,7 +327,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
         assert engine.doors.audiosocket._config.context == "two"
         assert "recordings" in engine.view.readiness()
         assert "ari" not in engine.view.readiness(), "which is not connected"
-        assert not engine.exchange.bare.has_ari, "calls without ARI keep all places"
+        assert not engine.registry.bare.has_ari, "calls without ARI keep all places"
         health = engine.view.health()
         assert health["generation"] == 2
         assert health["deferred"] == [{"what": "asterisk", "until": "the engine is restarted"}]

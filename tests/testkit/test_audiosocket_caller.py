@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -91,6 +92,14 @@ async def test_the_caller_hears_its_echo(bursts: Bursts) -> None:
     assert caller.end is not None
     assert caller.end.by == "us"
     await before.assert_nothing_left()
+
+
+async def test_the_first_frame_is_sent_when_it_shall_begin() -> None:
+    async with EchoServer() as server:
+        begins_at = time.monotonic() + 0.1
+        async with SimulatedCaller("127.0.0.1", server.port, begins_at=begins_at):
+            await asyncio.wait_for(server.hears.wait(), PATIENCE)
+            assert time.monotonic() >= begins_at
 
 
 @pytest.mark.parametrize(

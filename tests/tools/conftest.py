@@ -8,6 +8,7 @@ from typing import Any
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply, ToolResult, ToolRun, ToolSpec
 
 ANY = {"type": "object"}
@@ -123,11 +124,17 @@ class Probe:
             raise
 
 
-def desk(*tools: Any, journal: Journal | None = None, line: Line | None = None) -> Desk:
+def desk(
+    *tools: Any,
+    journal: Journal | None = None,
+    line: Line | None = None,
+    payload: PayloadLimits = DEFAULT_LIMITS,
+) -> Desk:
     """A desk over a toolbox of all given tools."""
     catalogue = Catalogue(ToolEntry(tool) for tool in tools)
     assert catalogue.problems == ()
-    return Desk(catalogue.toolbox(catalogue), line or Line(), journal)
+    toolbox = catalogue.toolbox(catalogue)
+    return Desk(toolbox, line or Line(), journal, payload=lambda: payload)
 
 
 def ask(name: str = "probe", number: int = 1, turn: int = 1, **arguments: Any) -> ToolAsk:

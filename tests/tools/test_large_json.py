@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -21,13 +22,13 @@ FRAGMENTS = [*'[]{},:" 1\\', '"a"', "null", '"a":', "[[", '{"b":1}', '"\\""']
 
 
 @pytest.fixture
-def tiny_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_json, "PIECE_BYTES", 8)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_json, "SMALL_BYTES", 0)
 
 
-@pytest.mark.usefixtures("tiny_pieces")
+@pytest.mark.usefixtures("any_size")
 @given(JSON, st.sampled_from([None, 1]))
-def test_what_is_cut_into_pieces_is_the_same_value(value: Any, indent: int | None) -> None:
+def test_a_large_text_is_the_same_value(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent).encode()
     assert parse_large(text) == orjson.loads(text)
 
@@ -39,28 +40,48 @@ def outcome(parse: Any, text: bytes) -> Any:
         return ValueError
 
 
-@pytest.mark.usefixtures("tiny_pieces")
+@pytest.mark.usefixtures("any_size")
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40))
 def test_what_is_no_json_is_refused_as_by_any_parser(fragments: list[str]) -> None:
     text = "".join(fragments).encode()
     assert outcome(parse_large, text) == outcome(orjson.loads, text)
 
 
-def test_no_piece_is_long_so_that_others_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
+async def test_others_get_their_turn_meanwhile() -> None:
+    rows = [{"id": number, "name": f"row {number}", "in": [1, 2]} for number in range(40_000)]
+    parsing = asyncio.ensure_future(asyncio.to_thread(parse_large, json.dumps(rows).encode()))
+    turns = 0
+    while not parsing.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert await parsing == rows
+    assert turns >= 10
 
-    class Measured:
-        @staticmethod
-        def loads(text: bytes) -> Any:
-            sizes.append(len(text))
-            return orjson.loads(text)
 
-    rows = [{"id": number, "name": f"row {number}", "in": [1, 2]} for number in range(20_000)]
-    text = json.dumps({"a": {"rows": rows, "more": [rows[:9_000]]}, "z": 1}).encode()
-    monkeypatch.setattr(large_json, "orjson", Measured)
-    assert parse_large(text) == {"a": {"rows": rows, "more": [rows[:9_000]]}, "z": 1}
-    assert sum(sizes) < 1.01 * len(text), "nothing is parsed twice"
-    assert max(sizes) < 3 * large_json.PIECE_BYTES
+def test_numbers_are_those_of_the_other_parser() -> None:
+    text = b"[0,-0,1.5,1e3,-2E-2,18446744073709551616,123456789012345678901234567890,%s]" % (
+        b",".join([b"7"] * 40_000)
+    )
+    assert list(map(repr, parse_large(text))) == list(map(repr, orjson.loads(text)))
+
+
+@pytest.mark.parametrize(
+    ("escaped", "is_text"),
+    [
+        (rb"\ud83d\ude00", True),
+        (rb"\\ud83d", True),
+        (rb"\u00d8", True),
+        (rb"\ud83d", False),
+        (rb"\ude00\ud83d", False),
+        (rb"\\\ud83d", False),
+        (rb"\ud83d\u0041", False),
+    ],
+)
+def test_half_a_character_is_refused(escaped: bytes, is_text: bool) -> None:
+    for text in (b'["%s",%s 0]', b'[{"%s": 1},%s 0]'):
+        large = text % (escaped, b"1," * 40_000)
+        assert outcome(parse_large, large) == outcome(orjson.loads, large)
+        assert (outcome(parse_large, large) is not ValueError) == is_text
 
 
 @pytest.mark.parametrize(

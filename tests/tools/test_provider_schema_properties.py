@@ -121,6 +121,15 @@ def test_what_comes_out_is_taken_by_the_service(profile: SchemaProfile, schema: 
     assert again.parameters == tool.parameters, "its own result when put in again"
 
 
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_types_keep_their_order_when_parts_are_joined(profile: SchemaProfile) -> None:
+    parts = [{"type": ["number", "array"]}, {"type": ["integer", "array"]}]
+    schema = {"type": "object", "properties": {"a": {"allOf": parts}}}
+    once = for_provider(spec(schema), profile).parameters
+    assert once is not None
+    assert for_provider(spec(once), profile).parameters == once
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(schema=tools(), tried=st.lists(arguments, min_size=12, max_size=12))
 def test_nothing_valid_becomes_invalid(schema: JsonObject, tried: list[JsonObject]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from cordboard.tools.desk.replies import LEFT_OUT
+from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.speech.speech import FETCHED, sentence
 from cordboard.tools.tool import ErrorWords, JsonObject, Limits, Speech, Status, ToolResult
 
@@ -71,3 +73,34 @@ def test_a_huge_result_is_said_quickly_and_shortly() -> None:
     words = sentence(data, Speech(template="{text} {rows:list}"))
     assert len(words) <= 1_500
     assert words.endswith("And more.")
+
+
+ROWS = {"rows": [{"id": 1}, {"id": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("speech", "result", "given"),
+    [
+        (Speech(), ToolResult(Status.OK, "", ROWS), ROWS),
+        (Speech(), ToolResult(Status.OK, "", [1, 2]), {"result": [1, 2]}),
+        (Speech(), ToolResult(Status.OK, "Two rows.", ROWS), {}),
+        (Speech(field="rows.0.id"), ToolResult(Status.OK, "", ROWS), {}),
+        (Speech(field="rows.9.id"), ToolResult(Status.OK, "", ROWS), ROWS),
+        (Speech(), ToolResult(Status.ERROR, "No such table.", ROWS), {}),
+        (Speech(), ToolResult(Status.ERROR, "", ROWS), ROWS),
+    ],
+)
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_an_agent_that_is_given_little_is_given_data_where_the_words_do_not_do(
+    speech: Speech, result: ToolResult, given: JsonObject, allowed: bool
+) -> None:
+    async def body(arguments: JsonObject) -> ToolResult:
+        return result
+
+    limits = PayloadLimits(data="always" if allowed else "wordless")
+    reply = await desk(Probe(body=body, speech=speech), payload=limits).run(ask())
+    whole = {"result": result.data} if isinstance(result.data, list) else result.data
+    assert reply.data == (whole if allowed else given)
+    assert reply.cut == (() if reply.data else (LEFT_OUT,))
+    assert "truncated" not in reply.control
+    assert reply.message

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from cordboard.config.tools.workflow_tool import Condition, WorkflowTool
 from cordboard.tools.tool import Status, ToolResult
-from cordboard.tools.workflow.conditions import holds
-from cordboard.tools.workflow.plan import Answers, read_plan
+from cordboard.tools.workflow.plan import Answers, holds, read_plan
 
 SCOPE = {
     "args": {"seats": 4, "day": "2026-12-01", "note": None, "vip": True, "same": 4.0},

@@ -41,8 +41,7 @@ from cordboard.calls.events import (
     Offered,
 )
 from cordboard.calls.history import CallHistory, read
-from cordboard.config.load import load
-from cordboard.config.source import ConfigSource
+from cordboard.config.load import ConfigSource, load
 from cordboard.runtime.engine import Engine
 from cordboard.vendors.local.models import load_offline_models
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -279,7 +278,7 @@ class Hotline:
     async def idle(self) -> None:
         """Until no call is live, in the engine or in Asterisk."""
         async with asyncio.timeout(PATIENCE):
-            await self.engine.exchange.idle()
+            await self.engine.registry.idle()
         await assert_line_clean(self.asterisk)
 
     async def history(self, call_id: str) -> CallHistory:

@@ -55,7 +55,7 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         health = (await hotline.get("/health"))[1]
         assert health["active_calls"] == []
         assert health["audio"]["connections"] == 0
-        assert hotline.engine.exchange.accepting
+        assert hotline.engine.registry.accepting
 
         there.hangup()
         assert (await caller.line.ended()).by == "them"

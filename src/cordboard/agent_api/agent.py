@@ -278,35 +278,28 @@ class Agent(Protocol):
     def formats(self) -> tuple[AudioFormat, ...]:
         """The formats the agent takes and gives, in order of preference; the session has one of
         them."""
-        ...
 
     @property
     def payload(self) -> PayloadLimits:
         """The largest tool result that the agent can take now. A fallback changes it during a
         call."""
-        ...
 
     async def prepare(self) -> None:
         """Do work that needs no session, such as connecting, while the media comes up. Called at
         most once, before `start`, which waits for it. Raises `AgentError` when it cannot; `start`
         then raises the same error, so the caller of `prepare` may ignore it."""
-        ...
 
     async def start(self, session: AgentSession) -> None:
         """Connect and begin, the greeting included. Raises `AgentError` on failure."""
-        ...
 
     def hear(self, pcm: bytes) -> None:
         """Take one frame of the caller's sound. Synchronous and cheap."""
-        ...
 
     def hear_key(self, key: str) -> None:
         """Take one DTMF key (`0-9*#A-D`)."""
-        ...
 
     def answer_tool(self, reply: ToolReply) -> None:
         """Take the answer to one of this agent's tool calls."""
-        ...
 
     def interrupted(self, heard: str, heard_ms: int, turn: int) -> None:
         """Take the part of the answer that the caller had heard when it was cut.
@@ -315,12 +308,10 @@ class Agent(Protocol):
         own sound, without sentences of the engine, since the first sound of `turn`, the oldest turn
         that was cut.
         """
-        ...
 
     def recover(self, reason: str) -> bool:
         """React to a stalled answer: the call receives no more events. True if the agent recovers
         by itself (another connection, another agent); otherwise the call ends with an apology."""
-        ...
 
     def say(self, speech: Speech) -> None:
         """Speak a sentence of the engine.
@@ -336,15 +327,12 @@ class Agent(Protocol):
         - `late answer`: the agent's model may rephrase it. Dropped when the caller speaks before;
           then it is spoken again later.
         """
-        ...
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         """Send the text of each turn of the caller to `take` (and before that into `CallerText`)
         while it is set. The agent then neither answers the turn nor gives up its open tool calls:
         the engine asks the caller for a yes or a no, by `say`. None ends this and drops the
         unspoken rest of the question. The agent's next words answer the caller's last turn."""
-        ...
 
     async def close(self) -> None:
         """Stop and free everything. Idempotent; no event is emitted afterwards."""
-        ...

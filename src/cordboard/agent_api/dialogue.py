@@ -27,7 +27,6 @@ class AskTool(Protocol):
         `confirmed`: the dialogue already has the caller's yes to this very call, so the desk need
         not ask for it. Never raises for a tool's failure.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +50,22 @@ class Dialogue(Protocol):
 
     def hints(self) -> tuple[str, ...]:
         """Return words and phrases that the recogniser should expect in the caller's next turn."""
-        ...
 
     def is_complete(self, text: str) -> bool:
         """True if a partial text already is a complete answer (`yes`, four letters)."""
-        ...
 
     def understood(self, text: str) -> str:
         """Return the caller's words with certain mishearings corrected, else `text` itself. For the
         record, of the words that `respond` gets next. Changes nothing."""
-        ...
 
     def respond(self, text: str) -> AsyncGenerator[str, None]:
         """Answer a caller's turn (empty text: nothing was understood), sentence by sentence.
 
         Closing the generator abandons the answer (the caller interrupted).
         """
-        ...
 
     def interrupted(self, heard: str) -> None:
         """Take the part of the last answer that the caller had heard when it was cut."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +92,11 @@ class Doubter(Protocol):
     def doubt(self, text: str) -> Doubt | None:
         """Return the doubt about a name in `text` that listening again may settle; None if there is
         none."""
-        ...
 
     def meaning(self, text: str, doubt: Doubt) -> str:
         """Return the action that `text` would lead to in place of the doubtful words, equal for
         texts with the same meaning. Empty where the brain would ask back, or where listening again
         must not decide. Changes nothing."""
-        ...
 
 
 @runtime_checkable
@@ -114,11 +106,9 @@ class Preparer(Protocol):
     def prepare(self, text: str) -> None:
         """Prepare an answer to `text`, which may be the whole turn: `respond` may come with the
         same words. Until then nothing is spoken and no action is taken."""
-        ...
 
     def forget(self) -> None:
         """Drop the prepared answer: the caller continues, or is gone."""
-        ...
 
 
 @runtime_checkable
@@ -127,7 +117,6 @@ class Overhearer(Protocol):
 
     def said_besides(self, text: str) -> None:
         """Note that the engine spoke this to the caller; the dialogue did not produce it."""
-        ...
 
 
 class Brain(Protocol):
@@ -136,6 +125,5 @@ class Brain(Protocol):
     @property
     def payload(self) -> PayloadLimits:
         """The largest tool result that a dialogue can take."""
-        ...
 
     def open(self, session: DialogueSession) -> Dialogue: ...

@@ -110,7 +110,6 @@ class LanguageModel(Protocol):
     @property
     def provider(self) -> str:
         """The type of the brain, as in the configuration."""
-        ...
 
     @property
     def model(self) -> str: ...
@@ -118,31 +117,25 @@ class LanguageModel(Protocol):
     @property
     def schemas(self) -> SchemaProfile:
         """The JSON Schema profile in which the model takes tools."""
-        ...
 
     @property
     def payload(self) -> PayloadLimits:
         """The largest tool result that the model can take."""
-        ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Stream the answer. Closing the generator cancels the request.
 
         Raises `BrainError` with its kind; before the first piece only after some retries.
         """
-        ...
 
     def load(self) -> None:
         """Do slow preparation now, before there are calls. Blocks. Raises `BrainError`."""
-        ...
 
     def warm(self) -> None:
         """Open a connection if there is none, because a call has begun. Returns at once."""
-        ...
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
-        ...
 
 
 class AbsentModel:

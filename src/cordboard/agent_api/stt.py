@@ -41,7 +41,6 @@ class ListenAgain(Protocol):
 
         Raises ``RecogniserError``.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,6 @@ class Listening(Protocol):
 
     def hear(self, pcm_8k: bytes) -> None:
         """Take the next piece of the caller's sound (s16 at 8 kHz), silence included. Cheap."""
-        ...
 
     async def transcribe(
         self,
@@ -124,11 +122,9 @@ class Listening(Protocol):
 
         `goes_on`: the voice is not over; return the text so far at once.
         """
-        ...
 
     async def close(self) -> None:
         """Stop listening. Idempotent; no callback is called afterwards."""
-        ...
 
 
 @runtime_checkable
@@ -138,11 +134,9 @@ class CallRecogniser(Protocol):
     @property
     def judges_turns(self) -> bool:
         """True if its verdicts about the end of a turn must be used."""
-        ...
 
     def open(self, call: ListenedCall) -> Listening:
         """Start to listen to a call. Returns at once; slow work happens while it listens."""
-        ...
 
 
 class WholeUtterances:

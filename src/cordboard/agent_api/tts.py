@@ -28,4 +28,3 @@ class PaidVoice(Voice, Protocol):
 
     def for_call(self, used: Callable[[Usage], None]) -> Voice:
         """Return the same voice, which reports its usage to `used`, on the event loop."""
-        ...

@@ -20,8 +20,7 @@ from cordboard.agent_api.tts import Voice
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.config.chosen import BrokenPart
 from cordboard.config.plugins import Plugins, failure_of, installed
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import parts_of
+from cordboard.config.providers import PipelineProvider, parts_of
 from cordboard.config.schema import Config
 from cordboard.config.sections.language_model import LanguageModelBrain
 from cordboard.config.sections.parts import PartSection, Role

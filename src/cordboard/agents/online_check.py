@@ -11,21 +11,22 @@ voices and settings; unless the descriptor says that a session costs money
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
+import structlog
 
 from cordboard.agent_api.probe import Probe
 from cordboard.agent_api.provider import Parts, Provider, provider_of
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
-from cordboard.agents.online_verdicts import State, Verdict, verdict
 from cordboard.agents.realtime.trial import try_session
 from cordboard.config.plugins import Plugins, failure_of, installed
-from cordboard.config.providers.services import PaidPart, paid_parts
+from cordboard.config.providers import PaidPart, paid_parts
 from cordboard.config.schema import Config
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import AgentError, FailureKind
@@ -45,6 +46,49 @@ _STATES: dict[FailureKind, State] = {
     "stalled": "unreachable",
 }
 """State for the failure of a session that was not accepted; all other kinds are `refused`."""
+
+
+log = structlog.get_logger()
+
+State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
+"""`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
+the answer says neither yes nor no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The meaning of an answer."""
+
+    state: State
+    detail: str = ""
+
+
+def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
+    """Return the meaning of an answer."""
+    if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
+        if b"missing_permissions" in body:
+            return Verdict("refused", "the key may not ask for this; it may do for calls")
+        return Verdict("wrong key", f"it does not accept the key (HTTP {status})")
+    if status in probe.unknown:
+        return Verdict("unknown", f"there is no such thing, or not for this key (HTTP {status})")
+    if status == 404:
+        return Verdict("refused", "there is nothing at this address (HTTP 404); is base_url right?")
+    if status == 429:
+        return Verdict("refused", "the account is used up, or the service too busy (HTTP 429)")
+    if status >= 500:
+        return Verdict("unreachable", f"the service is not well (HTTP {status})")
+    if status != 200:
+        return Verdict("refused", f"an unexpected answer (HTTP {status})")
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return Verdict("refused", "the answer is not JSON; is the address right?")
+    try:
+        problem = probe.judge(told)
+    except Exception as error:  # border: a service may answer anything, a plug-in judge anyhow
+        log.exception("probe_judge_failed", probe=probe.what)
+        return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
+    return Verdict("unlisted", problem) if problem else Verdict("ok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +124,7 @@ async def check_online(
     trusted = await load_trusted()
     asked = [
         _verify(
-            seconds, trusted, f"{name}.{paid.part}" if paid.part else name, paid, environ, plugins
+            seconds, trusted, f"{name}.{paid.key}" if paid.key else name, paid, environ, plugins
         )
         for name, provider in config.providers.items()
         for paid in paid_parts(provider)
@@ -97,7 +141,7 @@ async def _verify(
     environ: Mapping[str, str],
     plugins: Plugins,
 ) -> list[Finding]:
-    service = paid.service
+    service = paid.section
     missing = service.missing_key(environ)
     if missing:
         return [Finding(name, service.type, "no key", missing.removeprefix("no key: "))]
@@ -131,9 +175,9 @@ def _probes(
 ) -> tuple[tuple[Probe, ...], str]:
     """Return the requests for a part, or the problem of a plug-in with them."""
     try:
-        return provider.probes(paid.service, key), ""
+        return provider.probes(paid.section, key), ""
     except Exception as error:  # border of a plug-in: its code may raise anything
-        source = plugins.sources.get((paid.role, paid.service.type))
+        source = plugins.sources.get((paid.role, paid.section.type))
         if source is None:
             raise
         return (), failure_of(source, "its probes", error, key)
@@ -190,7 +234,7 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "ok":
             return ""
         case "wrong key":
-            where = paid.service.key(environ)[1] or "api_key"
+            where = paid.section.key(environ)[1] or "api_key"
             return f"{answer.detail}; see that {where} holds a key that {host} accepts"
         case "unknown":
             kind = probe.what.partition(" ")[0]

@@ -1,4 +1,4 @@
-"""The failures of providers, as calls have found them.
+"""The failures of providers, as calls have found them, and their readiness to serve calls.
 
 The last failure of each provider is kept until it works again. Shown by `/ready` and `/health`;
 reasons contain no secrets (`AgentError`).
@@ -7,9 +7,13 @@ reasons contain no secrets (`AgentError`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
+from cordboard.config.providers import paid_parts
+from cordboard.config.schema import Config, chain_of, providers_in_use
 from cordboard.errors import FailureKind
 
 _LONGEST_REASON = 200
@@ -53,3 +57,49 @@ class ProviderHealth:
     def works(self, provider: str) -> None:
         """Note that an agent has started."""
         self._failures.pop(provider, None)
+
+
+class AgentsReadiness(NamedTuple):
+    """The agents' part of `/ready`, as far as it is known without trying.
+
+    A provider that calls may use is not ready when it has no key, or when the last call that
+    requested it failed to get it. Keys are looked up, never shown.
+    """
+
+    ready: bool
+    """True if any provider of the default context has everything it needs."""
+    detail: str
+    """Reason per failing provider, for example 'openai: no key'; empty when all are ready."""
+
+
+def agents_readiness(
+    config: Config,
+    environ: Mapping[str, str],
+    health: ProviderHealth,
+    unmade: Mapping[str, str] = MappingProxyType({}),
+) -> AgentsReadiness:
+    """Return the readiness of the configuration in force. `unmade`: provider → the reason why its
+    plug-in cannot make it."""
+    keyless = {**dict(_keyless(config, environ)), **unmade}
+    failures = health.failures
+    details = [
+        f"{name}: {keyless[name] if name in keyless else failures[name]}"
+        for name in providers_in_use(config)
+        if name in keyless or name in failures
+    ]
+    default = config.contexts[config.default_context or next(iter(config.contexts))]
+    ready = any(name not in keyless for name in chain_of(config, default))
+    return AgentsReadiness(ready, "; ".join(details))
+
+
+def _keyless(config: Config, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the providers that cannot be used, with the reason."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        missing = [
+            f"{paid.key} has {reason}" if paid.key else reason
+            for paid in (paid_parts(provider) if provider is not None else ())
+            if (reason := paid.section.missing_key(environ))
+        ]
+        if missing:
+            yield name, ", ".join(missing)

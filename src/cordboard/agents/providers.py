@@ -40,8 +40,7 @@ from cordboard.agents.rules import RulesBrain
 from cordboard.audio.echo import EchoGuard
 from cordboard.audio.tones import is_dtmf
 from cordboard.config.plugins import Plugins, installed
-from cordboard.config.providers.pipeline import PipelineProvider
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.providers import PipelineProvider, paid_parts
 from cordboard.config.schema import Config, Context
 from cordboard.config.sections.language_model import RulesBrain as RulesSettings
 from cordboard.config.sections.parts import PartSection
@@ -51,8 +50,7 @@ from cordboard.net.tls import trusted
 from cordboard.observe.degradation import Degradation
 from cordboard.speech.turns.echo_watch import EchoWatch
 from cordboard.speech.turns.profiles import profile_of
-from cordboard.speech.turns.turn_detector import TurnOdds
-from cordboard.speech.user_turns import HearingParts
+from cordboard.speech.user_turns import HearingParts, TurnOdds
 from cordboard.tools.tool import ToolSpec
 
 

@@ -28,10 +28,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cordboard.api.administration_view import Administration, ReloadReportView
-from cordboard.api.answers import JsonAnswer, list_to_json
+from cordboard.api.administration_view import Administration, ReloadReport
+from cordboard.api.answers import JsonAnswer, list_to_json, read_body
 from cordboard.api.gate import HttpLimits
-from cordboard.api.json_body import read_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.api.tools import tool_list
 from cordboard.errors import CordboardError
@@ -169,7 +168,7 @@ def server_as_json(status: ServerStatus) -> dict[str, Any]:
     }
 
 
-def report_as_json(report: ReloadReportView) -> dict[str, Any]:
+def report_as_json(report: ReloadReport) -> dict[str, Any]:
     """Return the answer to a reload."""
     return {
         "applied": report.applied,

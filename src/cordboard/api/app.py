@@ -64,20 +64,16 @@ class EngineView(Protocol):
 
     def readiness(self) -> Mapping[str, ComponentState]:
         """Return the components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
-        ...
 
     def counts(self) -> Mapping[str, Any]:
         """Return version, uptime and numbers for JSON, without names of calls, contexts, providers
         or servers."""
-        ...
 
     def health(self) -> Mapping[str, Any]:
         """Return details for JSON: version, uptime, generation, calls, servers, workers, lag."""
-        ...
 
     def metrics(self) -> bytes:
         """Return all series in the Prometheus text format."""
-        ...
 
 
 def create_app(

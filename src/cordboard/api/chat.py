@@ -22,9 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from cordboard.api.answers import JsonAnswer, to_json
+from cordboard.api.answers import JsonAnswer, fields, json_body, to_json
 from cordboard.api.gate import HttpLimits
-from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatSession

@@ -49,22 +49,18 @@ class HttpServer:
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self._host = health.host
-        self._port = health.port
+        self.port = health.port
+        """The TCP port; the real one after `start`, also when the configured one is 0."""
         self._app = app
         self._idle_seconds = idle_seconds
         self._most_waiting = most_waiting
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def port(self) -> int:
-        """The TCP port; the real one after `start`, also when the configured one is 0."""
-        return self._port
-
     async def start(self) -> None:
         """Open the port and begin to serve. Raises `ListenError` when the port cannot be opened."""
-        listener = await _listen(self._host, self._port)
-        self._port = int(listener.getsockname()[1])
+        listener = await _listen(self._host, self.port)
+        self.port = int(listener.getsockname()[1])
         self._server = _Guest(self._app, self._idle_seconds, _Waiting(self._most_waiting))
         self._task = asyncio.create_task(self._server.serve([listener]), name="http-server")
         started = asyncio.create_task(self._server.serving.wait())
@@ -75,7 +71,7 @@ class HttpServer:
         if self._task.done():
             listener.close()
             await self._task  # raises its error
-        log.info("http_listening", host=self._host, port=self._port)
+        log.info("http_listening", host=self._host, port=self.port)
 
     async def close(self) -> None:
         """Stop serving and free the port; takes at most about `CLOSE_SECONDS`. Idempotent."""

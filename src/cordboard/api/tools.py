@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -26,10 +26,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cordboard.agent_api.provider import tool_user
-from cordboard.api.answers import JsonAnswer, list_to_json, to_json
+from cordboard.api.administration_view import Administration
+from cordboard.api.answers import JsonAnswer, fields, json_body, list_to_json, to_json
 from cordboard.api.chat import http_refusal
 from cordboard.api.gate import HttpLimits
-from cordboard.api.json_body import fields, json_body
 from cordboard.api.token_check import TokenCheck
 from cordboard.chat.tool_trial import Outcome, ToolTrials, TrialReport, payload_limits
 from cordboard.config.plugins import installed
@@ -133,22 +133,14 @@ def as_json(report: TrialReport) -> dict[str, Any]:
     }
 
 
-class ToolLister(Protocol):
-    """The source of the list of tools."""
-
-    def tools(self, context: str | None = None) -> ToolListing:
-        """Return the tools as of now, at once. Raises `NotThere` for an unknown context."""
-        ...
-
-
-def tool_list(lister: ToolLister) -> Callable[[Request], Awaitable[Response]]:
+def tool_list(administration: Administration) -> Callable[[Request], Awaitable[Response]]:
     """Return the handler; authorisation is checked elsewhere."""
 
     async def answer(request: Request) -> Response:
         context = request.query_params.get("context") or None
         provider = request.query_params.get("provider") or None
         try:
-            listing = lister.tools(context)
+            listing = administration.tools(context)
             body = await asyncio.to_thread(_written, listing, provider)
         except NotThere as error:
             raise HTTPException(404, str(error)) from None

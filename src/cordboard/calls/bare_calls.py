@@ -32,7 +32,6 @@ class Costs(Protocol):
     @property
     def cost(self) -> float | None:
         """The known cost so far; None when nothing is known."""
-        ...
 
 
 class BareCalls:

@@ -11,6 +11,7 @@ counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
@@ -20,13 +21,12 @@ import structlog
 
 from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
 from cordboard.calls import events
-from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
-from cordboard.calls.call_control import CallControl, CallNames
+from cordboard.calls.call_control import CallControl
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
-from cordboard.calls.ending import CallEnding
+from cordboard.calls.ending import STEP_LIMIT, CallEnding, give_back, step
 from cordboard.calls.failure_apology import STOPPING, FailureApology
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
@@ -34,7 +34,6 @@ from cordboard.calls.offer import Media, Offer
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
-from cordboard.calls.teardown import STEP_LIMIT, give_back, step
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
@@ -47,6 +46,45 @@ log = structlog.get_logger()
 _OUTCOMES = {"caller_hangup": "completed", "hangup": "completed", "transferred": "transferred"}
 """Outcomes by the reason for the end of a line or its media; all others are failures."""
 _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
+
+
+AGENT_START_LIMIT = 15.0
+"""Timeout in seconds of an agent's start; the caller hears nothing meanwhile."""
+
+
+class AgentStart:
+    """The start of one agent: it prepares while the media comes up, and is then started.
+
+    A failure during preparation is not reported here: `Agent.start` raises the same error again.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._preparing: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Have the agent prepare; returns at once."""
+        self._preparing = asyncio.get_running_loop().create_task(self._prepare(), name="prepare")
+
+    async def start(self, session: AgentSession) -> None:
+        """Start the agent. Raises `AgentError` when it fails, or takes too long."""
+        try:
+            async with asyncio.timeout(AGENT_START_LIMIT):
+                await self._agent.start(session)
+        except TimeoutError:
+            message = f"the agent did not start within {AGENT_START_LIMIT:g} s"
+            raise AgentError(message, "connect") from None
+
+    async def close(self) -> None:
+        """Cancel a running preparation, and close the agent."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait((self._preparing,))
+        await self._agent.close()
+
+    async def _prepare(self) -> None:
+        with contextlib.suppress(AgentError):
+            await self._agent.prepare()
 
 
 class CallState(StrEnum):
@@ -93,8 +131,9 @@ class Call:
         self.line = CallControl(
             self._ending,
             self._transferring,
-            CallNames(offer.call_id, binding.context_name, binding.provider_name, self._variables),
-            offer.control,
+            offer,
+            binding,
+            self._variables,
             generation.config.destinations,
             self._recording,
             self._ledger,

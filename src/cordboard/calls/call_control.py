@@ -7,33 +7,23 @@ operations that need a caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import structlog
 
 from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
+from cordboard.calls.binding import Binding
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.dtmf import Dtmf
 from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.offer import LineControl, TransferTarget
+from cordboard.calls.offer import Offer, TransferTarget
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError, LineGone, TransferFailed
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class CallNames:
-    """The names of a call, and its variables."""
-
-    call_id: str
-    context_name: str
-    provider_name: str
-    variables: Mapping[str, str]
 
 
 class CallControl:
@@ -43,16 +33,20 @@ class CallControl:
         self,
         ending: CallEnding,
         transferring: Callable[[bool], None],
-        names: CallNames,
-        control: LineControl,
+        offer: Offer,
+        binding: Binding,
+        variables: Mapping[str, str],
         destinations: Mapping[str, TransferDestination],
         recording: CallRecording,
         ledger: Ledger,
     ) -> None:
         self._ending = ending
         self._transferring = transferring
-        self._names = names
-        self._control = control
+        self.call_id = offer.call_id
+        self.context_name = binding.context_name
+        self.provider_name = binding.provider_name
+        self.variables = variables
+        self._control = offer.control
         self._destinations = destinations
         self._recording = recording
         self._ledger = ledger
@@ -63,22 +57,6 @@ class CallControl:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation = conversation
         self._keys = keys
-
-    @property
-    def call_id(self) -> str:
-        return self._names.call_id
-
-    @property
-    def context_name(self) -> str:
-        return self._names.context_name
-
-    @property
-    def provider_name(self) -> str:
-        return self._names.provider_name
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self._names.variables
 
     def end_after_speech(self, reason: str) -> None:
         """Hang up when the caller has heard the agent's current speech. `reason` goes to the

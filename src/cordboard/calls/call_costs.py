@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from cordboard.agent_api.agent import Usage
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
-from cordboard.config.budget import Budget
 from cordboard.config.prices import Prices
-from cordboard.config.schema import Config
+from cordboard.config.schema import Budget, Config
 from cordboard.observe.metrics import Metrics
 
 

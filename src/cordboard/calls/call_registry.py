@@ -5,25 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from functools import partial
 
 import structlog
 
 from cordboard.agent_api.agent import Agent
-from cordboard.calls.admission import (
-    INTERNAL_ERROR,
-    NO_AGENT,
-    OVERLOADED,
-    reason_to_refuse,
-    turn_away,
-)
-from cordboard.calls.bare_calls import BARE, BareCalls
+from cordboard.calls.bare_calls import BARE, BARE_BUDGET, BARE_BUSY, BARE_RATE, BareCalls
 from cordboard.calls.binding import Binding, bind
 from cordboard.calls.call import Call
+from cordboard.calls.ending import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
-from cordboard.errors import CordboardError
+from cordboard.errors import CordboardError, LineError
 from cordboard.generation.generation import Generation
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.limited_log import LimitedLog
@@ -34,10 +28,49 @@ FAREWELL = 6.0
 """Seconds at the end of the grace period in which the remaining callers hear a farewell."""
 
 
-class AgentOpener(Protocol):
-    """Returns the agent of a call. Raises `AgentError` when the provider is not ready."""
+BUSY, OVERLOADED, DRAINING = "busy", "overloaded", "draining"
+NO_AGENT, INTERNAL_ERROR = "no_agent", "internal_error"
+DIALPLAN_STATUS: Mapping[str, str] = {
+    BUSY: "busy",
+    OVERLOADED: "busy",
+    DRAINING: "unavailable",
+    NO_AGENT: "unavailable",
+    INTERNAL_ERROR: "unavailable",
+    BARE_BUSY: "busy",
+    BARE_RATE: "busy",
+    BARE_BUDGET: "busy",
+}
+"""Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
 
-    def __call__(self, binding: Binding, /) -> Agent: ...
+
+def reason_to_refuse(
+    *, draining: bool, live_calls: int, max_calls: int, degradation: Degradation
+) -> str:
+    """Return why the next caller cannot be admitted; empty if they can."""
+    if draining:
+        return DRAINING
+    if live_calls >= max_calls:
+        return BUSY
+    return "" if degradation.admits_calls else OVERLOADED
+
+
+async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], None]) -> None:
+    """Give a caller back to the dialplan and release the line. Failures are logged; unexpected ones
+    are also counted (`internal_error(where)`).
+
+    A refused call always returns to the dialplan, unanswered, with `CORDBOARD_STATUS` set to the
+    value of `DIALPLAN_STATUS` (see docs/load.md for what the dialplan can do). Each reason is
+    counted as `ai_agent_refused_offers_total{reason=...}`.
+    """
+    line = offer.control
+    for step in (partial(give_back, line, DIALPLAN_STATUS[reason]), line.release):
+        try:
+            async with asyncio.timeout(STEP_LIMIT):
+                await step()
+        except Exception as error:  # noqa: BLE001 - task border: there is no better handler
+            log.error("refusal_failed", call_id=offer.call_id, error=repr(error))
+            if not isinstance(error, (LineError, TimeoutError)):
+                internal_error("refusal")
 
 
 class CallRegistry:
@@ -46,13 +79,14 @@ class CallRegistry:
     def __init__(
         self,
         generation: Callable[[], Generation],
-        open_agent: AgentOpener,
+        open_agent: Callable[[Binding], Agent],
         services: CallServices,
         degradation: Degradation | None = None,
         *,
         has_ari: bool = False,
     ) -> None:
         """`generation()` returns the one in force; a call keeps the one it starts with.
+        `open_agent` raises `AgentError` when the provider is not ready.
 
         `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
         too, and bare calls have a share beside them (`calls.bare_calls`).

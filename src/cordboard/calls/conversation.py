@@ -353,7 +353,7 @@ class Conversation:
     # Speech.
 
     def _hand_over(self, speech: Speech) -> None:
-        if speech.purpose != "continuer":
+        if not speech.bridges:  # the agent drops these without a word
             self._answered.clear()
         self._agent.say(speech)
 

@@ -45,16 +45,13 @@ class Ears(Protocol):
     def mute(self, since: float, until: float) -> None:
         """Keep this stretch of the caller's sound out of the recording, also the past as far as it
         is not on disk yet."""
-        ...
 
     def secret_begins(self, since: float) -> None:
         """Stop recording the caller from `since` on; from now on the agent hears silence
         instead."""
-        ...
 
     def secret_ends(self, at: float) -> None:
         """Record the caller again from `at` on (now or soon), and let the agent hear them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

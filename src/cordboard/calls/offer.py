@@ -19,15 +19,12 @@ class Media(Protocol):
     @property
     def format(self) -> AudioFormat:
         """The one format of both directions, e.g. slin at 8000 Hz."""
-        ...
 
     def on_audio(self, callback: Callable[[bytes], None]) -> None:
         """Call `callback` with each arriving frame (usually 20 ms) on the event loop."""
-        ...
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with each key that the caller presses (one of `0-9*#A-D`)."""
-        ...
 
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
         """Call `callback` with each 20 ms frame at the moment it is sent to the caller.
@@ -35,18 +32,15 @@ class Media(Protocol):
         Silence included, one frame for each 20 ms of the call: the recorder's second channel and
         the echo guard's reference. Where the PBX owns the clock, the moment is an estimate.
         """
-        ...
 
     def on_closed(self, callback: Callable[[str], None]) -> None:
         """Call `callback` once, with a reason, when the far side ends or the media dies.
 
         Not called for our own `close()`. Called at once if it has already happened.
         """
-        ...
 
     def write(self, pcm: bytes) -> None:
         """Append audio of any length to the outgoing queue. Ignored once closed."""
-        ...
 
     def mark(self, callback: Callable[[], None]) -> None:
         """Call back when all audio written before this mark has been sent to the caller.
@@ -54,33 +48,26 @@ class Media(Protocol):
         So a mark before the first byte of a sentence fires when its first frame is on the wire.
         Marks that a `flush` overtakes never fire.
         """
-        ...
 
     def hold(self) -> None:
         """Fall silent at once and keep the audio that is not yet heard. Idempotent."""
-        ...
 
     def resume(self) -> None:
         """Continue at the very sample where `hold` stopped. No effect when not held."""
-        ...
 
     def flush(self) -> int:
         """Drop the audio that is not yet heard, end a hold, and return the new `heard_ms`."""
-        ...
 
     @property
     def heard_ms(self) -> int:
         """Milliseconds of written audio that the caller has heard since the start."""
-        ...
 
     @property
     def queued_ms(self) -> int:
         """Milliseconds of written audio that the caller has yet to hear."""
-        ...
 
     async def close(self) -> None:
         """End both directions and free every resource. Idempotent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +90,6 @@ class LineControl(Protocol):
 
     async def hangup(self, cause: str = "normal") -> None:
         """End the line (`normal`, `busy`, `congestion`). A line that is already gone is fine."""
-        ...
 
     async def decline(self, status: str) -> None:
         """Return the caller to the dialplan, unanswered if possible, and give up the line.
@@ -111,23 +97,18 @@ class LineControl(Protocol):
         The dialplan continues after its `Stasis(...)` with `CORDBOARD_STATUS` set to `status`
         (`busy`, `unavailable`); the operator decides there about the caller.
         """
-        ...
 
     async def transfer(self, target: TransferTarget) -> None:
         """Transfer the caller, blind. Returns when the PBX has taken over."""
-        ...
 
     async def dtmf(self, keys: str) -> None:
         """Send keys (`0-9*#A-D`, `w` = half a second's pause) to the caller's side."""
-        ...
 
     async def variable(self, name: str) -> str | None:
         """Return the value of a channel variable; None when unset."""
-        ...
 
     async def release(self) -> None:
         """Free what the source holds for this call (bridge, media channel). Idempotent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +140,3 @@ class MediaOpener(Protocol):
 
         Raises `MediaError` if it does not come in time, `LineGone` when the caller hung up.
         """
-        ...

@@ -1,24 +1,163 @@
-"""The phases of a call before its greeting and after its end: the hooks of `calls.call`."""
+"""The phases of a call before its greeting and after its end: the hooks of `calls.call`, and the
+look-ups of `pre_call`."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import structlog
+
+from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.events import Ended
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import Kind, OpenCall
 from cordboard.calls.post_call.job import finished, jobs_of
-from cordboard.calls.pre_call import PreCall, PreCallParts
 from cordboard.calls.services import CallServices
+from cordboard.calls.tools.events import PhaseRecords
+from cordboard.config.call_phases import PreCallStep
+from cordboard.config.call_variables import clean
+from cordboard.config.schema import Context
+from cordboard.config.templates import Placeholder, read_json_template
+from cordboard.config.tools.http_tool import CALL
 from cordboard.generation.generation import Generation
-from cordboard.tools.no_caller import NoCaller
+from cordboard.observe.metrics import Metrics
+from cordboard.observe.tracing import Tracing
+from cordboard.tools.call_line import NoCaller
+from cordboard.tools.desk.desk import Desk
+from cordboard.tools.speech.template import words_of
+from cordboard.tools.templates import fill_json, look_up
+from cordboard.tools.tool import ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
+
+log = structlog.get_logger()
+
+MOST_SAVED = 1_000
+"""Characters of one value that go into a prompt."""
+LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class PreCallParts:
+    """The objects that the steps of one call need."""
+
+    toolbox: Toolbox
+    line: NoCaller
+    variables: dict[str, str]
+    """The call's own variables; the spoken text of a step is added under its `save_as` name."""
+    ledger: Ledger
+    metrics: Metrics
+    tracing: Tracing
+    on_data: Callable[[Mapping[str, Any]], None] = lambda _: None
+    """Called with `PreCall.data` when there is new data."""
+
+
+class PreCall:
+    """Look-ups while a call is being connected, for its prompt and greeting.
+
+    `begin` starts all steps side by side, each at a desk of its own; `done` waits for them, at most
+    until `pre_call_timeout_ms` after `begin`. A step that has failed or is late leaves its name
+    empty, and the call continues. Every step is in the ledger like any tool call, and all of them
+    together are one line, `call.pre_call`. Results are data: they are cleaned and cut like the
+    line's variables, and never interpreted.
+    """
+
+    def __init__(self, context: Context, parts: PreCallParts) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._steps = context.pre_call
+        self._timeout_ms = context.pre_call_timeout_ms
+        self._parts = parts
+        self._desks: list[Desk] = []
+        self._work: asyncio.Task[None] | None = None
+        self._replies: dict[str, ToolReply] = {}
+        self._statuses: dict[int, str] = {}
+        parts.variables.update(self._spoken())
+
+    def begin(self) -> None:
+        """Start all steps. Returns at once."""
+        if self._steps:
+            self._work = self._loop.create_task(self._all(), name="pre_call")
+
+    async def done(self) -> None:
+        """Wait until all steps have finished or timed out. Does not raise if a step fails."""
+        if self._work is not None:
+            await asyncio.shield(self._work)
+
+    async def close(self, grace: float) -> None:
+        """Stop the steps that still run, because the call is over; those with effects have `grace`
+        seconds to finish."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        await asyncio.gather(*(desk.close(grace) for desk in self._desks))
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The data of the successful steps, by the names under which they are saved."""
+        return {name: reply.data for name, reply in self._replies.items()}
+
+    def saved(self) -> Mapping[str, Callable[[Placeholder], str]]:
+        """For `tools.speech.template.fill_prompt`: per name, from a placeholder to its words."""
+        names = (step.save_as for step in self._steps if step.save_as is not None)
+        return {name: partial(_text, self._replies.get(name)) for name in names}
+
+    def _spoken(self) -> dict[str, str]:
+        """Return the spoken text of each result; empty for a failed or missing one."""
+        names = (step.save_as for step in self._steps if step.save_as is not None)
+        return {name: _text(self._replies.get(name), Placeholder((name,))) for name in names}
+
+    async def _all(self) -> None:
+        began = self._loop.time()
+        limit = self._timeout_ms / 1000
+        await asyncio.gather(
+            *(self._step(number, step, limit) for number, step in enumerate(self._steps))
+        )
+        took_ms = round((self._loop.time() - began) * 1000)
+        steps = [
+            {"tool": step.tool, "save_as": step.save_as or "", "status": self._statuses[number]}
+            for number, step in enumerate(self._steps)
+        ]
+        self._parts.ledger.record(events.PreCallDone(steps, took_ms))
+
+    async def _step(self, number: int, step: PreCallStep, limit: float) -> None:
+        own = step.timeout_ms / 1000 if step.timeout_ms is not None else limit
+        parts = self._parts
+        records = PhaseRecords(parts.metrics, parts.line.context_name, parts.ledger)
+        desk = Desk(parts.toolbox, parts.line, records, self._loop.time, tracing=parts.tracing)
+        self._desks.append(desk)
+        arguments = fill_json(
+            read_json_template(step.arguments), {CALL: dict(parts.line.variables)}
+        )
+        # The operator has configured the step, so the caller is not asked for approval.
+        ask = ToolAsk(f"pre.{number + 1}", step.tool, arguments, 0, confirmed=True)
+        try:
+            async with asyncio.timeout(min(own, limit)):
+                reply = await desk.run(ask)
+        except TimeoutError:
+            self._statuses[number] = LATE
+            log.warning("pre_call_late", call_id=parts.line.call_id, tool=step.tool)
+            return
+        self._statuses[number] = str(reply.status)
+        if reply.ok and step.save_as is not None:
+            self._replies[step.save_as] = reply
+            parts.variables.update(self._spoken())
+            parts.on_data(self.data)
+
+
+def _text(reply: ToolReply | None, placeholder: Placeholder) -> str:
+    if reply is None:
+        return ""
+    path = placeholder.path[1:]
+    if not path and placeholder.format is None:
+        return clean(reply.message, MOST_SAVED)
+    words = words_of(look_up(reply.data, path), placeholder.format)
+    return clean(words or "", MOST_SAVED)
 
 
 @dataclass(frozen=True, slots=True)

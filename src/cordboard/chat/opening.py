@@ -15,7 +15,6 @@ from cordboard.agent_api.dialogue import AskTool, Brain, Dialogue, DialogueSessi
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.ledger import Ledger
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
 from cordboard.config.call_variables import call_variables
@@ -40,7 +39,6 @@ class Opening:
     ) -> None:
         """`given`: variables about the writer, such as `caller_number`. `on_limit(goodbye)` is
         called when the conversation has reached its budget."""
-        loop = asyncio.get_running_loop()
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
         self.generation = generation.number
@@ -52,10 +50,7 @@ class Opening:
         self.variables = self._fill_in()
         self.toolbox = generation.admit(context)
         self._brain = brain
-        self._services = services
-        folder = services.directory / f"{self._started_at:%Y-%m-%d}"
-        path = folder / f"{self.session_id}.jsonl"
-        self.ledger = Ledger(services.writer, path, loop.time(), self._tell, loop.time)
+        self.ledger = services.ledger(self.session_id, self._started_at)
         self._costs = CallCosts(
             context, config.prices, self._context.budget, self.ledger, services.metrics, on_limit
         )
@@ -134,8 +129,3 @@ class Opening:
             declared=self._context.variables,
             channel=given,
         )
-
-    def _tell(self, at_ms: int, event: events.LedgerEvent) -> None:
-        self._services.tracing.ledger(self.session_id, at_ms, event)
-        if self._services.listener is not None:
-            self._services.listener(self.session_id, at_ms, event)

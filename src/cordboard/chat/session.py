@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import structlog
@@ -24,14 +25,14 @@ from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
-from cordboard.chat.line import ChatLine
 from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
-from cordboard.config.chat import Chat
+from cordboard.config.schema import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 from cordboard.speech.yes_or_no import read_yes_or_no
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
@@ -42,8 +43,28 @@ _SHORT = {"y": True, "1": True, "n": False, "2": False}
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class ChatLine(NoCaller):
+    """The line of a written conversation: it can be ended, spoken on and used for yes-or-no
+    questions. Tools that need keys, recorded audio or a transfer get an error text that the other
+    side may read."""
+
+    no_transfer = "a written conversation cannot be transferred"
+    no_keys = "a written conversation has no keys"
+    session: ChatSession = field(repr=False, kw_only=True)
+
+    def end_after_speech(self, reason: str) -> None:
+        self.session.leave(reason)
+
+    def say(self, text: str) -> None:
+        self.session.say(text)
+
+    async def confirm(self, question: str) -> bool | None:
+        return await self.session.confirm(question)
+
+
 class ChatSession:
-    """One conversation. Implements `cordboard.chat.line.Talk`."""
+    """One conversation."""
 
     def __init__(
         self,
@@ -73,7 +94,9 @@ class ChatSession:
         self.context_name = context
         self._ledger = opening.ledger
         self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
-        line = ChatLine(self.session_id, context, opening.provider_name, self, opening.variables)
+        line = ChatLine(
+            self.session_id, context, opening.provider_name, opening.variables, session=self
+        )
         self._desk = Desk(
             opening.toolbox,
             line,

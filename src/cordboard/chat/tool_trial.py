@@ -29,15 +29,10 @@ from cordboard.config.call_variables import call_variables
 from cordboard.config.plugins import installed
 from cordboard.errors import ChatRefused
 from cordboard.generation.generation import Generation
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
-from cordboard.tools.payload import (
-    DEFAULT_LIMITS,
-    PayloadLimits,
-    as_payload,
-    bytes_before_data,
-    cap,
-)
+from cordboard.tools.desk.replies import data_for
+from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_payload
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
 
 SOURCE = "try"
@@ -180,7 +175,7 @@ def payloads(reply: ToolReply, limits: Mapping[str, PayloadLimits]) -> dict[str,
 
 
 def _payload(reply: ToolReply, limits: PayloadLimits) -> JsonObject:
-    data, cut = cap(reply.data, limits, bytes_before_data(reply.message, reply.control))
-    control = {**reply.control, "truncated": True} if cut else reply.control
+    data, cut = data_for(limits, reply.data, reply.message, reply.control)
+    control = {**reply.control, "truncated": True} if cut and data else reply.control
     given = as_payload(replace(reply, data=data, control=control))
     return {"payload": given, "bytes": len(orjson.dumps(given)), "cut": list(cut)}

@@ -10,7 +10,7 @@ from cordboard.config.load import LoadedConfig
 from cordboard.config.mcp import McpServer
 from cordboard.config.schema import Config
 from cordboard.generation.generation import Generation
-from cordboard.mcp.definitions.lockfile import try_load_lock
+from cordboard.mcp.definitions.lock import try_load_lock
 from cordboard.mcp.trial import TestReport, try_out
 from cordboard.observe.logging import configure
 

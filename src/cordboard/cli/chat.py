@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     LogLevelOption,
     load_config,
+    run_async,
     set_up_log,
 )
 
@@ -140,7 +140,7 @@ async def _messages(given: list[str] | None, printer: ChatPrinter) -> AsyncItera
             printer.said(message)
             yield message
         return
-    from cordboard.cli.typed_lines import TypedLines
+    from cordboard.cli.chat_screen import TypedLines
 
     lines, asks = TypedLines(), sys.stdin.isatty()
     while not printer.over:

@@ -25,11 +25,12 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
 
     Every problem is one line: file, line, key, the error and the expected value. Warnings do not
     keep the engine from running; ports that other machines can reach and folders that cannot be
-    written are among them. Exit status 1 when the engine could not run, or when, with `--online`, a
-    service would refuse.
+    written are among them, once there is no problem. Exit status 1 when the engine could not run,
+    or when, with `--online`, a service would refuse.
     """
     from cordboard.cli.options import load_config, print_warning
     from cordboard.config.checks.surroundings import check_surroundings
+    from cordboard.net.proxy import unusable_proxies
     from cordboard.observe.logging import configure
 
     try:
@@ -38,12 +39,15 @@ def command(config: ConfigOption = DEFAULT_CONFIG, online: OnlineOption = False)
         for problem in error.problems:
             print(problem.labelled(), file=sys.stderr)
         count = sum(problem.fatal for problem in error.problems)
-        print(f"{config}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
+        total = f"{config}: {count} problem{'s' if count > 1 else ''}"
+        if not error.checked:
+            total += "; names of contexts, tools and the like are checked when that is mended"
+        print(total, file=sys.stderr)
         raise typer.Exit(1) from None
     configure(json=False, level="CRITICAL", secrets=loaded.secrets)  # the report says it all
     for warning in check_surroundings(loaded.config, loaded.document, loaded.secret_files):
         print_warning(warning)
-    for told in _plugin_problems(loaded.config):
+    for told in (*unusable_proxies(), *_plugin_problems(loaded.config)):
         print_warning(ConfigProblem(told, file=str(config), fatal=False))
     contexts = ", ".join(loaded.config.contexts)
     print(f"{config}: in order. Contexts: {contexts}.")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     LogLevelOption,
     load_config,
     require_test_kit,
+    run_async,
     set_up_log,
 )
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
 from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _provider(config: Config, name: str) -> ElevenLabsAgentProvider:
 
 def _contexts(config: Config, provider: str, only: str | None) -> list[str]:
     """Return the contexts whose calls may use that provider."""
-    from cordboard.config.provider_chains import chain_of
+    from cordboard.config.schema import chain_of
 
     if only is not None:
         if only not in config.contexts:

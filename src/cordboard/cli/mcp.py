@@ -13,8 +13,7 @@ from urllib.parse import quote
 import typer
 
 from cordboard.cli import mcp_accept
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
 from cordboard.errors import EngineRefused, EngineUnreachable
 
 if TYPE_CHECKING:

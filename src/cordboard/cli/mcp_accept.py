@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
 from cordboard.errors import CordboardError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def command(
     Exit status 1 when a server could not be inspected, or you did not confirm.
     """
     from cordboard.cli.aside import quiet, try_servers
-    from cordboard.mcp.definitions.lockfile import load_lock, save_lock
+    from cordboard.mcp.definitions.lock import load_lock, save_lock
 
     loaded = load_config(config)
     quiet(loaded)

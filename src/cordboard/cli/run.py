@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.event_loop import run_async
 from cordboard.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
     LogLevelOption,
     load_config,
+    run_async,
     set_up_log,
 )
 
 if TYPE_CHECKING:
+    from cordboard.config.load import ConfigSource
     from cordboard.config.schema import Config
-    from cordboard.config.source import ConfigSource
     from cordboard.vendors.local.models import OfflineLoading
 
 
@@ -38,7 +38,7 @@ def command(
     On either no new calls are taken, and live ones have calls.shutdown_grace_ms to end; a second
     signal ends them at once. SIGHUP reloads the file: new calls get the changes.
     """
-    from cordboard.config.source import ConfigSource
+    from cordboard.config.load import ConfigSource
 
     gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
     loaded = load_config(config)
@@ -87,7 +87,7 @@ async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoad
     await asyncio.wait({stopping, hurried}, return_when=asyncio.FIRST_COMPLETED)
     hurried.cancel()
     if not stopping.done():
-        for call in tuple(engine.exchange.calls.values()):
+        for call in tuple(engine.registry.calls.values()):
             call.end("shutdown", "engine_stopped")
     await stopping
 

@@ -16,9 +16,9 @@ import orjson
 from pydantic import ValidationError
 
 from cordboard.config.environment import expand
+from cordboard.config.files import SecretFiles
 from cordboard.config.load import text_of
 from cordboard.config.schema import Admin, Health
-from cordboard.config.secret_files import SecretFiles
 from cordboard.config.yaml_document import Document, parse
 from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
 

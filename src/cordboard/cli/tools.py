@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from cordboard.cli.event_loop import run_async
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
 from cordboard.errors import EngineUnreachable, ExtraMissing, NotThere
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ type and validates with that. Its JSON schema is a mark; `config.shape` puts the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -19,10 +20,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from cordboard.config.plugins import BrokenPlugin, Kind, Plugins, Reading
+from cordboard.config.plugins import Kind, Plugins, Reading, failure_of
 from cordboard.config.secrets import names_a_secret
 from cordboard.config.section import Section
 from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.service import Service
 from cordboard.config.sections.tool import ToolSection
 
 MARK = "x-cordboard-chosen"
@@ -110,25 +112,49 @@ class Chosen:
         broken = plugins.blamed(self.role, stated)
         if broken is None:
             raise PydanticCustomError("union_tag_invalid", "a type that is not installed")
-        return self._broken(value, broken)
+        return self._broken(value, str(broken))
 
     def _validated(
         self, section: type[Section], stated: str, value: dict[str, Any], info: ValidationInfo
     ) -> Section:
+        reading = Reading.of(info)
+        source = reading.plugins.sources.get((self.role, stated))
         try:
-            return section.model_validate(value, context=info.context)
+            made = section.model_validate(value, context=info.context)
+            if source is not None:
+                _try_out(made, reading.environ)
         except ValidationError:
             raise
         except Exception as error:  # border of a plug-in: reported by `check` and `/ready`
-            source = Reading.of(info).plugins.sources.get((self.role, stated))
             if source is None:
                 raise
-            told = f"the section of {stated} failed: {type(error).__name__}: {error}"
-            return self._broken(value, BrokenPlugin(source, told[:300]))
+            key = value.get("api_key")
+            doing, key = f"the section of {stated}", key if isinstance(key, str) else ""
+            return self._broken(value, failure_of(source, doing, error, key))
+        return made
 
-    def _broken(self, value: dict[str, Any], broken: BrokenPlugin) -> Section:
+    def _broken(self, value: dict[str, Any], problem: str) -> Section:
         section = BrokenTool if self.role == "tool" else BrokenPart
-        return section.model_validate({**_hidden(value), "problem": str(broken)})
+        return section.model_validate({**_hidden(value), "problem": problem})
+
+
+def _try_out(section: Section, environ: Mapping[str, str]) -> None:
+    """Read what the engine will read of a plug-in's section. Raises what its code raises;
+    `TypeError` for a value of another type."""
+    if not isinstance(section, PartSection):
+        return
+    read: dict[str, tuple[Any, type]] = {"model_file": (section.model_file, str)}
+    if isinstance(section, Service):
+        models, key, needs_key = section.paid_models, section.key(environ), section.needs_key
+        read |= {
+            "paid_models": (models, tuple),
+            "key": (key, tuple),
+            "needs_key": (needs_key, bool),
+            "missing_key": (section.missing_key(environ), str),
+        }
+    for name, (value, expected) in read.items():
+        if not isinstance(value, expected):
+            raise TypeError(f"{name} is a {type(value).__name__}, not a {expected.__name__}")
 
 
 def _hidden(value: Any, name: str = "") -> Any:

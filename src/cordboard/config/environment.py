@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cordboard.config.secret_files import SecretFiles, SecretMissing, SecretUnusable
+from cordboard.config.files import SecretFiles, SecretMissing, SecretUnusable
 from cordboard.config.yaml_document import is_text
 
 MOST_TEXT = 2_000_000

@@ -11,7 +11,7 @@ or in a thread. Each step has limits, so that no file takes longer, and raises o
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +22,11 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from cordboard.config.checks.semantics import check, with_defaults
 from cordboard.config.environment import MOST_TEXT, expand
 from cordboard.config.explain import MOST_EXPLAINED, explain
-from cordboard.config.files import content_of, digest_of
+from cordboard.config.files import SecretFiles, content_of, digest_of
 from cordboard.config.plugins import Plugins, Reading, installed
-from cordboard.config.providers.services import paid_parts
+from cordboard.config.providers import paid_parts
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.schema import Config
-from cordboard.config.secret_files import SecretFiles
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
@@ -109,12 +108,12 @@ def read(
     config: Config | None
     more, cut = 0, False
     try:
-        config = Config.model_validate(document.tree, context=Reading(plugins, Effort()))
+        config = Config.model_validate(document.tree, context=Reading(plugins, Effort(), environ))
     except ValidationError as error:
         found = explain(error, document, expansion.places, plugins)
         problems += [problem for problem in found.values() if problem.key not in known]
         more = max(0, error.error_count() - MOST_EXPLAINED)
-        config = _without(found, document, plugins) if not more else None
+        config = _without(found, document, plugins, environ) if not more else None
     if config is not None:
         config = with_defaults(config)
         for problem in check(config, document, environ):
@@ -125,11 +124,12 @@ def read(
                 problems.append(problem)
     problems.sort(key=lambda problem: problem.line or 0)
     if config is None or any(problem.fatal for problem in problems):
-        raise ConfigError(_readable(problems, expansion.secrets, more, cut=cut))
+        shown = _readable(problems, expansion.secrets, more, cut=cut)
+        raise ConfigError(shown, checked=config is not None)
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
-    elsewhere = in_addresses.union(part.service.key(environ)[0] for part in parts)
+    elsewhere = in_addresses.union(part.section.key(environ)[0] for part in parts)
     config.keep_secret(expansion.secrets_of_results | elsewhere)
     secrets = expansion.secrets | _secret_values(config) | elsewhere
     return LoadedConfig(
@@ -176,7 +176,9 @@ def _cut(message: str) -> str:
     return message if len(message) <= MOST_MESSAGE else message[:MOST_MESSAGE] + "..."
 
 
-def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) -> Config | None:
+def _without(
+    places: Iterable[KeyPath], document: Document, plugins: Plugins, environ: Mapping[str, str]
+) -> Config | None:
     """Return the configuration with the default at each of these places, so that the correct parts
     can be checked further; None when one has no default, since too much would seem missing."""
     tree, shape = deepcopy(document.tree), Shape.of_file(plugins)
@@ -191,7 +193,7 @@ def _without(places: Iterable[KeyPath], document: Document, plugins: Plugins) ->
             return None
         del holder[path[-1]]
     try:
-        return Config.model_validate(tree, context=Reading(plugins, Effort()))
+        return Config.model_validate(tree, context=Reading(plugins, Effort(), environ))
     except ValidationError:
         return None
 
@@ -260,3 +262,23 @@ def _secret_values(value: Any) -> set[str]:
     if isinstance(value, (tuple, list)):
         return {secret for item in value for secret in _secret_values(item)}
     return set()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """A file and the environment that fills its `${VARIABLES}`; its `${file:...}` are read again
+    with it."""
+
+    path: Path
+    environ: Mapping[str, str]
+    digests: Mapping[Path, str] = field(default_factory=dict)
+    """Digests of the files in force (`LoadedConfig.digests`); they reveal a file that has changed
+    since it was read."""
+    register_secrets: Callable[[frozenset[str]], None] = lambda _: None
+    """Receives values that must never be printed, before anything is done with them."""
+
+    def load(self) -> LoadedConfig:
+        """Read the file. Blocks on the disk: call it in a thread. Raises `ConfigError`."""
+        loaded = load(self.path, self.environ)
+        self.register_secrets(loaded.secrets)
+        return loaded

@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL, ServerId
 from cordboard.config.section import Section
 from cordboard.config.sections.tool import ErrorMessages, FillerTexts
-from cordboard.config.tools.mcp_tool import McpTool
+from cordboard.config.tools.entry import McpTool
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]

@@ -130,6 +130,8 @@ class Reading:
 
     plugins: Plugins
     effort: Effort
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Source of the services' keys."""
 
     @classmethod
     def of(cls, info: ValidationInfo) -> Reading:

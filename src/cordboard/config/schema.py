@@ -14,9 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
 
-from cordboard.config.budget import Budget
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
-from cordboard.config.chat import Chat
 from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
@@ -32,7 +30,7 @@ from cordboard.config.patterns import (
 )
 from cordboard.config.peers import THIS_MACHINE, Peer, network_of
 from cordboard.config.prices import Prices
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
@@ -40,6 +38,51 @@ from cordboard.config.section import Section
 from cordboard.config.sections.parts import PartSection
 from cordboard.config.templates import prompt_names
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
+
+
+class Chat(Section):
+    """Written conversations with the contexts (`POST /chat`); they need `admin.token`."""
+
+    enabled: bool = Field(True, description="Whether written conversations are accepted.")
+    max_sessions: int = Field(
+        50, ge=1, le=10_000, description="Conversations at the same time; further ones are refused."
+    )
+    idle_ms: int = Field(
+        900_000, ge=1_000, description="Idle time after which a conversation is ended."
+    )
+    max_message_chars: int = Field(
+        4_000, ge=1, le=100_000, description="Characters of the longest accepted message."
+    )
+    turn_timeout_ms: int = Field(
+        120_000,
+        ge=1_000,
+        description="Timeout of the answer to one message, tools included; waiting for a yes or "
+        "no does not count.",
+    )
+
+
+class Budget(Section):
+    """Limits that end a call politely, with the reason `budget`."""
+
+    max_cost_per_call: float | None = Field(
+        None,
+        gt=0,
+        description="In the currency of `prices`; what has no price there is not counted. Left "
+        "out: no limit.",
+    )
+    max_minutes: float | None = Field(
+        None, gt=0, le=1_440, description="Minutes a call may take. Left out: no limit."
+    )
+    goodbye: str = Field(
+        "I am sorry, I have to end our call here. Please call again. Goodbye.",
+        min_length=1,
+        description="Sentence spoken before the call is ended.",
+    )
+
+    @property
+    def limits(self) -> bool:
+        """True if the budget has a limit."""
+        return self.max_cost_per_call is not None or self.max_minutes is not None
 
 
 class Health(Section):
@@ -411,3 +454,16 @@ class Config(Section):
         """The only places to which a call can be transferred."""
         transfer = self.tools.get("transfer")
         return transfer.destinations if isinstance(transfer, BuiltinTool) else {}
+
+
+def chain_of(config: Config, context: Context) -> tuple[str, ...]:
+    """Return the providers of a context in the order in which they are tried, each once."""
+    names: Iterable[str] = (context.provider or config.default_provider, *context.fallback)
+    return tuple(dict.fromkeys(names))
+
+
+def providers_in_use(config: Config) -> tuple[str, ...]:
+    """Return the providers that some context may use, in the order of the file."""
+    used = {name for context in config.contexts.values() for name in chain_of(config, context)}
+    used.add(config.default_provider)
+    return tuple(name for name in config.providers if name in used)

@@ -17,7 +17,7 @@ from pydantic.json_schema import models_json_schema
 from cordboard.config.chosen import MARK
 from cordboard.config.patterns import PATTERNS_IN_WORDS
 from cordboard.config.plugins import Plugins, installed
-from cordboard.config.providers.pipeline import BRAINS, RECOGNISERS, VOICES
+from cordboard.config.providers import BRAINS, RECOGNISERS, VOICES
 from cordboard.config.schema import AGENTS, Config
 from cordboard.config.tools.entry import TOOLS
 from cordboard.config.yaml_document import KeyPath

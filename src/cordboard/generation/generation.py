@@ -15,21 +15,35 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from cordboard.config.schema import Config
-from cordboard.config.tools.entry import group_server, tools_of_servers
+from cordboard.config.tools.entry import PythonTool, group_server, tools_of_servers
 from cordboard.config.tools.http_tool import HttpTool
-from cordboard.config.tools.python_tool import PythonTool
+from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
+from cordboard.tools.builtin import builtin_tools
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.configured import configured_tools
 from cordboard.tools.http.shared import SharedClient
+from cordboard.tools.http.tool import http_tools
 from cordboard.tools.known_secrets import KnownSecrets
-from cordboard.tools.python import Functions, load_functions
+from cordboard.tools.plugin import plugin_tools
+from cordboard.tools.python import Functions, load_functions, python_tools
 from cordboard.tools.toolbox import Toolbox
 from cordboard.tools.workflow import WorkflowMaker
 
 log = structlog.get_logger()
+
+
+def configured_tools(
+    config: Config, functions: Functions, http: SharedClient
+) -> tuple[tuple[ToolEntry, ...], tuple[ConfigProblem, ...]]:
+    """Return the tools of the kinds `builtin`, `python` and `http` and those of plug-ins, and the
+    problems of those not offered. `functions` are the imported functions; `http` is the client that
+    sends the requests."""
+    python, problems = python_tools(config.tools, functions)
+    plugged, more = plugin_tools(config.tools)
+    tools = (*builtin_tools(config), *http_tools(config, http), *python, *plugged)
+    return tuple(ToolEntry(tool) for tool in tools), (*problems, *more)
 
 
 class Generation:
@@ -56,24 +70,16 @@ class Generation:
         self._http = SharedClient()
         self._own, self._problems = configured_tools(config, self._functions, self._http)
         self._workflows = WorkflowMaker(config.tools)
-        self._catalogue = self._catalogue_now(None)
+        self.catalogue = self._catalogue_now(None)
+        """All tools offered now; a new immutable object after each change."""
         self._reported: frozenset[str] = frozenset()
-        self._calls = 0
+        self.calls = 0
+        """Number of calls that hold this generation."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._on_tools_changed: Callable[[], None] = lambda: None
         self.retired = False
         self.fleet.on_change(self._rebuild)
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """All tools offered now; a new immutable object after each change."""
-        return self._catalogue
-
-    @property
-    def calls(self) -> int:
-        """Number of calls that hold this generation."""
-        return self._calls
 
     def on_tools_changed(self, callback: Callable[[], None]) -> None:
         """Have a callback called after each new catalogue. Replaces the last one."""
@@ -101,7 +107,7 @@ class Generation:
 
     def toolbox(self, context: str) -> Toolbox:
         """Return the tools of a context as of now. Raises `KeyError` for an unknown context."""
-        return self._catalogue.toolbox(self.config.contexts[context].tools)
+        return self.catalogue.toolbox(self.config.contexts[context].tools)
 
     def admit(self, context: str) -> Toolbox:
         """Return the toolbox of a call in that context, as of now; lazy servers that it needs begin
@@ -118,21 +124,21 @@ class Generation:
         begin to start."""
         found = self.config.contexts.get(context)
         names = (*tools, *(found.tools if found is not None else ()))
-        toolbox = self._catalogue.toolbox(names)
+        toolbox = self.catalogue.toolbox(names)
         self.fleet.wake({spec.server for spec in toolbox.specs if spec.kind == "mcp"})
         return toolbox
 
     def acquire(self) -> None:
         """Count a call in."""
-        self._calls += 1
+        self.calls += 1
         self._idle.clear()
 
     def release(self) -> None:
         """Count a call out."""
-        if self._calls <= 0:
+        if self.calls <= 0:
             raise RuntimeError("a generation was released more often than acquired")
-        self._calls -= 1
-        if self._calls == 0:
+        self.calls -= 1
+        if self.calls == 0:
             self._idle.set()
 
     async def idle(self) -> None:
@@ -154,8 +160,8 @@ class Generation:
         await self.fleet.close()
 
     def _rebuild(self) -> None:
-        self._catalogue = self._catalogue_now(self._catalogue)
-        problems = frozenset(str(problem) for problem in self._catalogue.problems)
+        self.catalogue = self._catalogue_now(self.catalogue)
+        problems = frozenset(str(problem) for problem in self.catalogue.problems)
         for problem in sorted(problems - self._reported):
             log.error("tool_not_offered", problem=problem)
         self._reported = problems

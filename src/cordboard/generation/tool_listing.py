@@ -13,9 +13,7 @@ from typing import Any
 
 from cordboard.config.naming import exposed_name, mcp_origin
 from cordboard.config.schema import Config
-from cordboard.config.tools.entry import BUILTIN_TOOLS, group_server
-from cordboard.config.tools.mcp_tool import McpToolEntry
-from cordboard.config.tools.python_tool import PythonTool
+from cordboard.config.tools.entry import BUILTIN_TOOLS, McpToolEntry, PythonTool, group_server
 from cordboard.errors import NotThere
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.listed_tools import listed_tools

@@ -30,8 +30,7 @@ from pydantic import ValidationError
 
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.definitions.definition import ListedTool
-from cordboard.mcp.definitions.listing import ListingRouter, Pages
-from cordboard.mcp.definitions.parameter_headers import admitted
+from cordboard.mcp.definitions.listing import ListingRouter, Pages, admitted
 from cordboard.mcp.large_result import whole_result
 from cordboard.mcp.negotiation import Negotiation, is_closed
 from cordboard.mcp.printable import printable
@@ -76,12 +75,10 @@ class Transport(AbstractAsyncContextManager[Streams], Protocol):
     @property
     def pid(self) -> int | None:
         """The process id of the server, if the engine runs it as a process; otherwise None."""
-        ...
 
     @property
     def ending(self) -> str:
         """The end of the connection, in words."""
-        ...
 
 
 class Connection:
@@ -124,7 +121,7 @@ class Connection:
                 return await self._admitted(pages.tools)
 
     async def _admitted(self, tools: tuple[ListedTool, ...]) -> tuple[ListedTool, ...]:
-        """From 2026-07-28 on, tools may require headers (`mcp.definitions.parameter_headers`)."""
+        """From 2026-07-28 on, tools may require headers (`ParameterHeaders`)."""
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return tools
         tools, self._router.parameters = await asyncio.to_thread(admitted, tools)

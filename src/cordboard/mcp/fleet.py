@@ -20,15 +20,15 @@ import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import Mcp, McpServer
-from cordboard.config.tools.mcp_tool import McpTool as McpToolConfig
+from cordboard.config.tools.entry import McpTool as McpToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.offering import Choice, Offering, offer
-from cordboard.mcp.offering_log import OfferingLog
+from cordboard.mcp.offering import Choice, Offering, OfferingLog, offer
+from cordboard.mcp.printable import printable
 from cordboard.mcp.supervision.pool import Lease, Replacement, ServerPool
 from cordboard.mcp.supervision.server import ServerState, ServerStatus, SupervisedServer
 from cordboard.mcp.tool import McpTool
-from cordboard.tools.catalogue import ToolEntry
+from cordboard.tools.catalogue import Catalogue, ToolEntry
 
 log = structlog.get_logger()
 
@@ -261,3 +261,31 @@ class Fleet:
     def _tell_of_lock(self) -> None:
         if self._lock_problem is not None:
             log.error("mcp_lockfile_unreadable", problem=str(self._lock_problem))
+
+
+MOST_TOLD = 20
+"""Maximum number of sentences; the others are counted."""
+MOST_CHARACTERS = 400
+"""Maximum length of one sentence."""
+_IN_ORDER = {ServerState.READY, ServerState.IDLE}
+
+
+def troubles(fleet: Fleet, catalogue: Catalogue) -> str:
+    """Return the servers that are not up, then the tools that are not offered and why; empty if
+    there are no problems. The tools of a server that is down are not listed."""
+    found = [*_servers(fleet), *_tools(fleet, catalogue)]
+    told = [printable(words, MOST_CHARACTERS) for words in found[:MOST_TOLD]]
+    more = len(found) - len(told)
+    return "; ".join([*told, *([f"and {more} more"] if more else [])])
+
+
+def _servers(fleet: Fleet) -> Iterator[str]:
+    for status in fleet.status():
+        if status.state not in _IN_ORDER:
+            error = f": {status.last_error}" if status.last_error else ""
+            yield f"{status.server} is {status.state}{error}"
+
+
+def _tools(fleet: Fleet, catalogue: Catalogue) -> Iterator[str]:
+    problems: tuple[ConfigProblem, ...] = (*fleet.tool_problems(), *catalogue.problems)
+    yield from map(str, problems)

@@ -17,10 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import mcp_types as types
+import structlog
 
 from cordboard.config.mcp import McpLock, McpServer
-from cordboard.config.naming import exposed_name, exposed_names
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.naming import exposed_name, exposed_names, mcp_origin
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import ConfigProblem
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
 from cordboard.mcp.definitions.lock import Judgement, Lock, Standing
@@ -247,3 +248,51 @@ def _places(diff: Sequence[str]) -> str:
     paths = list(dict.fromkeys(line[2:].partition(": ")[0] for line in diff if line[0] in "+-"))
     more = " and more" if len(paths) > _CHANGED_PLACES else ""
     return ", ".join(paths[:_CHANGED_PLACES]) + more
+
+
+MAX_LINES = 20
+"""Tools of one server that are logged at a time; the others are counted."""
+LOGGED_DIFF = 20
+"""Lines of a definition's diff in the log."""
+MAX_TOLD = 10_000
+"""Remembered lines; beyond this, a server that keeps renaming its tools is not logged any more."""
+
+log = structlog.get_logger()
+
+
+class OfferingLog:
+    """Remembers what it has logged, across generations."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str, str, str]] = set()
+
+    def tell(self, server: str, offering: Offering) -> None:
+        """Log withheld and suspicious tools that were not logged before."""
+        withheld = [i for i in offering.withheld if self._is_new(server, i.listed, i.reason)]
+        for item in withheld[:MAX_LINES]:
+            log.warning(
+                "mcp_tool_withheld",
+                tool=mcp_origin(server, item.listed.name),
+                reason=item.reason,
+                diff=item.judgement.diff(LOGGED_DIFF) if item.judgement else (),
+            )
+        suspicions = [
+            s for s in offering.suspicions if self._is_new(server, s.listed, s.judgement.standing)
+        ]
+        for suspicion in suspicions[:MAX_LINES]:
+            log.warning(
+                "mcp_tool_not_as_accepted",
+                tool=mcp_origin(server, suspicion.listed.name),
+                standing=str(suspicion.judgement.standing),
+                diff=suspicion.judgement.diff(LOGGED_DIFF),
+            )
+        more = len(withheld[MAX_LINES:]) + len(suspicions[MAX_LINES:])
+        if more:
+            log.warning("mcp_more_such_tools", server=server, tools=more)
+
+    def _is_new(self, server: str, listed: ListedTool, why: str) -> bool:
+        thing = (server, listed.name, listed.fingerprint, why)
+        if thing in self._told or len(self._told) >= MAX_TOLD:
+            return False
+        self._told.add(thing)
+        return True

@@ -11,15 +11,18 @@ that was quarantined meanwhile, answers with an apology and is not called.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.naming import exposed_name, mcp_origin
-from cordboard.config.tools.mcp_tool import McpTool as ToolConfig
+from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
     McpTimeout,
@@ -29,13 +32,15 @@ from cordboard.errors import (
     ToolTimeout,
 )
 from cordboard.mcp.definitions.definition import clean_description, read_tool
+from cordboard.mcp.large_result import LARGE_BYTES
 from cordboard.mcp.printable import printable
-from cordboard.mcp.result import read_any_result
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.tools.desk.running import LATE_SECONDS
 from cordboard.tools.known_secrets import without_parameters
+from cordboard.tools.large_json import parse_large
 from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.schema.checker import ArgumentChecker, Checker
+from cordboard.tools.speech import speech
 from cordboard.tools.speech.speech import FAILED, TOO_SLOW, UNAVAILABLE, UNUSABLE
 from cordboard.tools.tool import (
     Effects,
@@ -53,6 +58,81 @@ from cordboard.tools.tool import (
 WITHDRAWN = "Sorry, that service is no longer offered."
 
 log = structlog.get_logger()
+
+
+_SDK_PREFIX = re.compile(r"Error executing tool [^\s:]+: ")
+"""The prefix that the official server SDKs put before a tool's own error text."""
+
+
+async def read_any_result(
+    result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
+) -> ToolResult:
+    """Like `read_result` for any length: JSON in a long text is parsed off the event loop."""
+    text = _text(result)
+    is_long = len(text) > LARGE_BYTES and result.structured_content is None
+    if not is_long or result.is_error or not _looks_like_json(text):
+        return read_result(result, mask)
+    data = await asyncio.to_thread(_json_in, text)
+    return _plain(result, text) if data is None else ToolResult(Status.OK, _only_text(data), data)
+
+
+def read_result(
+    result: types.CallToolResult, mask: Callable[[str], str] = lambda text: text
+) -> ToolResult:
+    """Read a result. `isError` makes it an error regardless of its other content. The error text is
+    masked by `mask`, because a server's message about a failed login often quotes the secret.
+
+    The data comes from `structuredContent`, else from JSON in the text, else it is the text itself.
+    A result that is only a sentence is also the message.
+    """
+    text = _text(result)
+    if result.is_error:
+        own_words = mask(_SDK_PREFIX.sub("", text, count=1))
+        return ToolResult(Status.ERROR, speech.spoken_error(own_words), {"error": own_words})
+    data = result.structured_content
+    if data is None:
+        data = _json_in(text)
+    if data is None:
+        return _plain(result, text)
+    return ToolResult(Status.OK, _only_text(data), data)
+
+
+def _text(result: types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
+
+
+def _plain(result: types.CallToolResult, text: str) -> ToolResult:
+    return ToolResult(Status.OK, text, _content(text, result.content))
+
+
+def _looks_like_json(text: str) -> bool:
+    return text.lstrip()[:1] in {"{", "["}
+
+
+def _json_in(text: str) -> Any:
+    """Return the object or list in a text; None if it is plain text."""
+    if not _looks_like_json(text):
+        return None
+    try:
+        return parse_large(text.encode("utf-8", "replace"))
+    except ValueError:
+        return None
+
+
+def _only_text(data: Any) -> str:
+    """Return the text of a result that is only a sentence: SDKs wrap it as `{"result": …}`."""
+    if isinstance(data, dict) and len(data) == 1 and isinstance(data.get("result"), str):
+        return str(data["result"])
+    return ""
+
+
+def _content(text: str, blocks: list[types.ContentBlock]) -> dict[str, Any]:
+    """Return plain text, and the kinds of other content: a phone can neither show nor play it."""
+    data: dict[str, Any] = {"text": text} if text else {}
+    others = [block.type for block in blocks if not isinstance(block, types.TextContent)]
+    if others:
+        data["not_text"] = others
+    return data
 
 
 class McpTool:
@@ -84,30 +164,26 @@ class McpTool:
         self.server = server
         self._server = server
         self._is_offered = is_offered
-        self._spec = make_spec(server.id, self.listed, self.defaults, override, name)
+        self.spec = make_spec(server.id, self.listed, self.defaults, override, name)
         if self.listed.output_refusal:
             reason = self.listed.output_refusal
-            log.warning("mcp_output_schema_ignored", tool=self._spec.origin, error=reason)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
+            log.warning("mcp_output_schema_ignored", tool=self.spec.origin, error=reason)
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Call the server. Raises `ToolTimeout` or `ToolError`."""
         if not self._is_offered():
-            log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self._spec.origin)
+            log.warning("mcp_tool_withdrawn", call_id=run.line.call_id, tool=self.spec.origin)
             raise ToolError(self._errors.unavailable or WITHDRAWN)
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             run.progress(printable(self._server.mask(message or ""), 200))
 
-        changes_the_world = self._spec.effects is Effects.DESTRUCTIVE
+        changes_the_world = self.spec.effects is Effects.DESTRUCTIVE
         try:
             result = await self._server.call(
                 self.listed.name,
                 arguments,
-                self._spec.limits.timeout_ms / 1000,
+                self.spec.limits.timeout_ms / 1000,
                 progressed,
                 LATE_SECONDS if changes_the_world else 0.0,
             )
@@ -127,11 +203,11 @@ class McpTool:
 
     def _failed(self, answer: ToolResult, run: ToolRun) -> ToolResult:
         """Return an `isError` result as the operator wants it passed on."""
-        if not self._spec.speech.speaks_errors:
+        if not self.spec.speech.speaks_errors:
             log.warning(
                 "mcp_tool_error",
                 call_id=run.line.call_id,
-                tool=self._spec.origin,
+                tool=self.spec.origin,
                 error=printable(without_parameters(answer.data["error"])),
             )
             answer = ToolResult(Status.ERROR, FAILED)
@@ -139,15 +215,15 @@ class McpTool:
 
     @property
     def _errors(self) -> ErrorWords:
-        return self._spec.speech.errors
+        return self.spec.speech.errors
 
     def _check_output(self, structured: object, output: Checker) -> None:
         too_much = output.too_much(structured)
         if too_much:  # too costly to check; no code here relies on its shape
-            log.info("mcp_result_unchecked", tool=self._spec.origin, reason=too_much)
+            log.info("mcp_result_unchecked", tool=self.spec.origin, reason=too_much)
         elif not output.is_valid(structured):
             problem = self._server.mask(next(output.problems(structured), ""))
-            log.warning("mcp_result_invalid", tool=self._spec.origin, problem=printable(problem))
+            log.warning("mcp_result_invalid", tool=self.spec.origin, problem=printable(problem))
             raise ToolError(self._errors.error or UNUSABLE)
 
 

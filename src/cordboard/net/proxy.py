@@ -17,6 +17,7 @@ import asyncio
 import socket
 import urllib.request
 from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
@@ -92,6 +93,17 @@ def proxy_to(host: str, port: int, *, secure: bool) -> Proxy | None:
     return _parsed(value)
 
 
+def unusable_proxies() -> Iterator[str]:
+    """Yield the variables of the environment whose proxy cannot be used, each with the reason."""
+    found = urllib.request.getproxies_environment()
+    in_use = {name if name in found else "all" for name in ("http", "https")}
+    for name in sorted(in_use & found.keys()):
+        try:
+            _parsed(found[name])
+        except ProxyFailed as error:
+            yield f"{name.upper()}_PROXY: {error}; until then no service can be reached through it"
+
+
 def _is_direct(host: str, port: int, exceptions: str) -> bool:
     host = host.lower().rstrip(".")
     address = literal_address(host)
@@ -105,7 +117,7 @@ def _is_direct(host: str, port: int, exceptions: str) -> bool:
 def _holds(entry: str, host: str, port: int) -> bool:
     """True if an entry of `NO_PROXY` names this host, one above it, or the address's network."""
     for text in (entry, entry.removesuffix(f":{port}").strip("[]")):
-        name = text.removeprefix("*").removeprefix(".")
+        name = text.removeprefix("*").strip(".")
         if text == "*" or (name and (host == name or host.endswith(f".{name}"))):
             return True
         with suppress(ValueError):  # a name on one side, or on both

@@ -53,7 +53,6 @@ class Receiver(Protocol):
 
     def connection_lost(self, code: int | None, problem: str) -> None:
         """Note that the connection is gone, without our doing; `code` is None where it broke."""
-        ...
 
 
 class ServiceConnection:

@@ -55,7 +55,6 @@ class ConnectionOwner(Protocol):
 
     def opened(self) -> None:
         """The handshake is complete."""
-        ...
 
     def text_received(self, text: bytes) -> None: ...
 
@@ -63,15 +62,12 @@ class ConnectionOwner(Protocol):
 
     def writable(self, yes: bool) -> None:
         """The peer stopped reading, or reads again."""
-        ...
 
     def failed(self, reason: str) -> None:
         """A failure, to be counted by this reason; `lost` follows."""
-        ...
 
     def lost(self, problem: str) -> None:
         """The connection is gone. Empty: simply closed, by either side."""
-        ...
 
 
 class WebsocketConnection(asyncio.Protocol):

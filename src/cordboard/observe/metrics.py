@@ -13,18 +13,218 @@ Names keep the prefix `ai_agent_`. Times are seconds.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import generate_latest
 
-from cordboard.observe.call_metrics import CallMetrics, PostCallMetrics
+from cordboard.observe.bounded_labels import BoundedLabels
 from cordboard.observe.conversation_metrics import ConversationMetrics
-from cordboard.observe.cost_metrics import CostMetrics
-from cordboard.observe.load_metrics import LoadMetrics, MediaMetrics
 from cordboard.observe.tool_metrics import ServerMetrics, ToolMetrics
 from cordboard.observe.tool_usage import ToolUsage
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Content type of `Metrics.render`: the Prometheus text format."""
+
+
+MAX_MODELS = 100
+"""Models with series of their own: a service may report one that is not configured."""
+
+
+PostCallOutcome = Literal["queued", "delivered", "retried", "failed"]
+"""Result of an attempt at a step after a call."""
+
+
+_LAG_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0)
+
+
+class LoadMetrics:
+    """The series of one engine about the event loop and the workers."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._loop_lag = Histogram(
+            "ai_agent_event_loop_lag_seconds",
+            "Lag of the event loop's timers.",
+            buckets=_LAG_BUCKETS,
+            registry=registry,
+        )
+        self._loop_blocked = Counter(
+            "ai_agent_event_loop_blocked",
+            "Times the event loop stood still for more than half a second.",
+            registry=registry,
+        )
+        self._degradation_level = Gauge(
+            "ai_agent_degradation_level",
+            "Features off under load: 0 none, 1 speculative recognition, 2 the end-of-turn "
+            "model, 3 new calls; each with those before it.",
+            registry=registry,
+        )
+        self._worker_queue = Gauge(
+            "ai_agent_worker_queue",
+            "Pieces of model work waiting for a thread.",
+            ["priority"],
+            registry=registry,
+        )
+        self._worker_busy = Gauge(
+            "ai_agent_worker_busy", "Worker threads at work.", registry=registry
+        )
+
+    def loop_lag(self, seconds: float) -> None:
+        self._loop_lag.observe(seconds)
+
+    def loop_blocked(self) -> None:
+        """Count one stall of the event loop."""
+        self._loop_blocked.inc()
+
+    def degradation_level(self, level: int) -> None:
+        self._degradation_level.set(level)
+
+    def worker_queue(self, priority: str, waiting: int) -> None:
+        """Set the queue length of one priority (`final`, `speculative`)."""
+        self._worker_queue.labels(priority).set(waiting)
+
+    def workers_busy(self, threads: int) -> None:
+        self._worker_busy.set(threads)
+
+
+class MediaMetrics:
+    """The series of one engine about the audio of calls."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._late_ticks = Counter(
+            "ai_agent_late_ticks", "20 ms audio ticks sent late.", registry=registry
+        )
+        self._rtp_events = Counter(
+            "ai_agent_rtp_events",
+            "Losses, concealments and errors on calls by RTP, by a fixed word.",
+            ["event"],
+            registry=registry,
+        )
+        self._audiosocket_turned_away = Counter(
+            "ai_agent_audiosocket_turned_away",
+            "Connections to the AudioSocket port that were closed unused, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._recordings_dropped = Counter(
+            "ai_agent_recording_dropped_seconds",
+            "Seconds of call audio that could not be written to recordings.",
+            registry=registry,
+        )
+
+    def ticks_late(self, count: int = 1) -> None:
+        self._late_ticks.inc(count)
+
+    def rtp_events(self, event: str, count: int) -> None:
+        """Add to the count of one kind of RTP event (`lost`, `late`, `stranger`...)."""
+        self._rtp_events.labels(event).inc(count)
+
+    def audiosocket_turned_away(self, reason: str) -> None:
+        """Count a connection that was closed unused. `reason` is one of a fixed set of words."""
+        self._audiosocket_turned_away.labels(reason).inc()
+
+    def recording_dropped(self, seconds: float) -> None:
+        """Count call audio missing from its recording (disk full, disk too slow)."""
+        self._recordings_dropped.inc(seconds)
+
+
+class CallMetrics:
+    """The series of one engine about calls."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._active_calls = Gauge("ai_agent_active_calls", "Calls in progress.", registry=registry)
+        self._calls = Counter(
+            "ai_agent_calls",
+            "Calls ended, by outcome.",
+            ["context", "provider", "outcome"],
+            registry=registry,
+        )
+        self._chat_sessions = Gauge(
+            "ai_agent_chat_sessions", "Written conversations in progress.", registry=registry
+        )
+        self._refused_offers = Counter(
+            "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
+        )
+        self._binding_problems = Counter(
+            "ai_agent_binding_problems",
+            "Calls that requested an unknown context or provider; others answered.",
+            registry=registry,
+        )
+
+    def started(self) -> None:
+        self._active_calls.inc()
+
+    def ended(self, context: str, provider: str, outcome: str) -> None:
+        """Count a call that `started` announced. `outcome` is one of a fixed set of words."""
+        self._active_calls.dec()
+        self._calls.labels(context, provider, outcome).inc()
+
+    def killed(self, context: str, provider: str) -> None:
+        """Count a call of an earlier engine that was killed during the call."""
+        self._calls.labels(context, provider, "killed").inc()
+
+    def chat_sessions(self, count: int) -> None:
+        """Set the number of written conversations in progress."""
+        self._chat_sessions.set(count)
+
+    def refused(self, reason: str) -> None:
+        """Count a call that was not admitted. `reason` is a fixed word, such as `stopping`."""
+        self._refused_offers.labels(reason).inc()
+
+    def binding_problem(self) -> None:
+        """Count a call that requested a context or a provider that does not exist."""
+        self._binding_problems.inc()
+
+
+class PostCallMetrics:
+    """The series of one engine about steps after calls."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._jobs = Counter(
+            "ai_agent_post_call_jobs",
+            "Steps after calls, by result: each is queued once, may be retried, and "
+            "is delivered or failed.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._waiting = Gauge(
+            "ai_agent_post_call_waiting", "Steps after calls that are not done.", registry=registry
+        )
+
+    def step(self, outcome: PostCallOutcome) -> None:
+        """Count one result of a step after a call."""
+        self._jobs.labels(outcome).inc()
+
+    def waiting(self, jobs: int) -> None:
+        """Set the number of steps after calls that are not done."""
+        self._waiting.set(jobs)
+
+
+class CostMetrics:
+    """The series of one engine about money."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._models = BoundedLabels(MAX_MODELS)
+        self._usage = Counter(
+            "ai_agent_usage",
+            "Usage that agents' services have counted: tokens, seconds, characters, by unit.",
+            ["provider", "model", "unit"],
+            registry=registry,
+        )
+        self._cost = Counter(
+            "ai_agent_cost",
+            "Cost of agents' services, by `prices`.",
+            ["context", "provider", "currency"],
+            registry=registry,
+        )
+
+    def used(self, provider: str, model: str, unit: str, amount: float) -> None:
+        """Add usage that a service has counted. `model` may be the service's own name."""
+        self._usage.labels(provider, self._models.label(model), unit).inc(amount)
+
+    def cost(self, context: str, provider: str, currency: str, amount: float) -> None:
+        """Add the cost of a service."""
+        self._cost.labels(context, provider, currency).inc(amount)
 
 
 class Metrics:

@@ -94,7 +94,7 @@ class ToolMetrics:
 class ServerMetrics:
     """The series of one engine about MCP servers.
 
-    It implements `mcp.supervision.pool.PoolObserver`.
+    It implements `mcp.supervision.status.ServerObserver`.
     """
 
     def __init__(self, registry: CollectorRegistry, internal_error: Callable[[str], None]) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from cordboard.config.load import LoadedConfig
-from cordboard.config.source import ConfigSource
+from cordboard.api.administration_view import Deferred, ReloadReport
+from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.watch import FileWatch
 from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
 from cordboard.generation.tool_listing import ToolListing, list_tools
@@ -24,7 +24,7 @@ from cordboard.mcp.listed_tools import listed_tools
 from cordboard.mcp.supervision.pool import Lease
 from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport, try_out, try_running
-from cordboard.runtime.reload import Deferred, Reloader, ReloadReport
+from cordboard.runtime.reload import Reloader
 
 MOST_LOGGED = 40
 """Changed keys listed in one line of the log."""

@@ -40,9 +40,9 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.errors import AgentError
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
@@ -53,8 +53,7 @@ from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.runtime.administration import Administration
 from cordboard.runtime.doors import Doors
-from cordboard.runtime.health import EngineHealth
-from cordboard.runtime.models import EngineModels
+from cordboard.runtime.health import EngineHealth, EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
 from cordboard.vendors.local.models import OfflineLoading
@@ -72,7 +71,7 @@ class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
     Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
-    `exchange` (the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
+    `registry` (of the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Engine:
         self.administration = Administration(self.reloader, source)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.reloader.generation,
             self._open_agent,
             services,
@@ -122,7 +121,7 @@ class Engine:
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self.doors = Doors(config, self.exchange.offer, self._metrics)
+        self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
 
@@ -167,7 +166,7 @@ class Engine:
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:
         return EngineHealth(
-            calls=self.exchange,
+            calls=self.registry,
             chat=self.chat,
             doors=self.doors,
             load=self.load,
@@ -234,10 +233,10 @@ class Engine:
         await asyncio.shield(self._stopping)
 
     async def _stop(self, seconds: float) -> None:
-        log.info("engine_stopping", calls=len(self.exchange.calls), grace=seconds)
+        log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
-        await asyncio.gather(self.exchange.drain(seconds), self.chat.close(seconds))
+        await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
         await self._stack.aclose()
         log.info("engine_stopped")
 
@@ -247,7 +246,7 @@ class Engine:
 
     async def calls_recorded(self) -> None:
         """Wait until no call is live and every ledger and recording is on disk."""
-        await self.exchange.idle()
+        await self.registry.idle()
         await asyncio.to_thread(self._writer.flush)
         await asyncio.to_thread(self._recordings.flush)
 

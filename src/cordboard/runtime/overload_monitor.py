@@ -14,8 +14,7 @@ from typing import Any
 
 from cordboard.agent_api.workers import Priority, Workers
 from cordboard.observe.degradation import LEVELS, Degradation, OverloadGuard
-from cordboard.observe.loop_lag import LoopLagMonitor
-from cordboard.observe.loop_watchdog import LoopWatchdog
+from cordboard.observe.loop_lag import LoopLagMonitor, LoopWatchdog
 from cordboard.observe.metrics import Metrics
 
 JUDGE_INTERVAL = 1.0

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,13 +24,13 @@ from cordboard.agent_api.dialogue import Brain
 from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
+from cordboard.api.administration_view import Deferred
 from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.changes import changes, needs_restart
 from cordboard.config.schema import Config
-from cordboard.errors import AgentError, ConfigProblem
+from cordboard.errors import AgentError
 from cordboard.generation.generation import Generation
-from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.definitions.lockfile import load_lock, try_load_lock
+from cordboard.mcp.definitions.lock import Lock, load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
 from cordboard.observe.degradation import Degradation
 from cordboard.tools.tool import ToolSpec
@@ -47,31 +46,6 @@ _LOCK = "mcp.lock_file"
 UNTIL_RESTART = "the engine is restarted"
 UNTIL_IDLE = "no call is active"
 UNTIL_CALLS_END = "the calls that use it have ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A change that is not in force yet."""
-
-    what: str
-    """The dotted key."""
-    until: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReloadReport:
-    """The result of a reload."""
-
-    applied: bool
-    """False: nothing has changed; `problems` has the reasons."""
-    generation: int
-    """Number of the generation for new calls."""
-    changed: tuple[str, ...] = ()
-    """Keys whose values differ from before."""
-    deferred: tuple[Deferred, ...] = ()
-    """All changes in the file that are not in force yet, also of earlier reloads."""
-    problems: tuple[ConfigProblem, ...] = ()
-    """Problems of the file. Those that are not fatal do not prevent its use."""
 
 
 class Reloader:
@@ -113,7 +87,8 @@ class Reloader:
         self._preparing: set[asyncio.Task[None]] = set()
         """Tasks that render sentences spoken later in a call."""
         self._tools_changed = asyncio.Event()
-        self._frozen = False
+        self.frozen = False
+        """True once the engine stops, after which nothing changes."""
 
     @property
     def config(self) -> Config:
@@ -126,11 +101,6 @@ class Reloader:
         if self.providers is None:
             raise AgentError("the models are not loaded yet")
         return self.providers.brain(context)
-
-    @property
-    def frozen(self) -> bool:
-        """True once the engine stops, after which nothing changes."""
-        return self._frozen
 
     async def begin(self) -> None:
         """Get ready for the first call; claims the servers, which the pool starts. Raises a
@@ -192,7 +162,7 @@ class Reloader:
         return changed, fixed, self._lock if lock == self._lock else lock
 
     def _take_lock(self, lock: Lock | None) -> None:
-        if lock is not self._lock and not self._frozen:
+        if lock is not self._lock and not self.frozen:
             self._lock = lock
             self.generation.fleet.use_lock(lock)
 
@@ -218,7 +188,7 @@ class Reloader:
 
     def freeze(self) -> None:
         """Allow no further changes: the engine stops."""
-        self._frozen = True
+        self.frozen = True
         for task in (self._waiting, self._warming, *self._preparing):
             if task is not None:
                 task.cancel()
@@ -264,7 +234,7 @@ class Reloader:
         generation = self._retiring.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("generation_close_failed", number=generation.number, error=repr(error))
-        elif not self._frozen:
+        elif not self.frozen:
             log.info("generation_closed", number=generation.number)
 
     # The agents.

@@ -55,17 +55,14 @@ class AudioInputListener(Protocol):
 
     def heard(self, pcm: bytes) -> None:
         """Take the next piece of the line's sound, with silence in place of missing frames."""
-        ...
 
     def agent_voice(self) -> AgentVoice:
         """Return the part of the agent's speech that the caller hears now: none, open or
         protected."""
-        ...
 
     def foreign(self, sound: bytes) -> str:
         """Return the reason why `sound`, detected as a voice, is not the caller's voice; empty when
         it may be."""
-        ...
 
     def ear_failed(self, error: Exception) -> None: ...
 

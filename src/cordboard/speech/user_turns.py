@@ -10,15 +10,17 @@ the silence that ends the turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
 
 from cordboard.agent_api.agent import (
+    INTERNAL,
     AgentEvent,
     AgentSession,
+    AgentTrouble,
     CallerPauses,
     CallerStarted,
     CallerStopped,
@@ -61,7 +63,6 @@ from cordboard.speech.turns.interruption import LONG_WORDS_SURE, OVERLAP_HINTS, 
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.turns.state_machine import SAMPLES_PER_MS
 from cordboard.speech.turns.text_clues import TextClue, clue_of
-from cordboard.speech.turns.turn_detector import TurnOdds, odds_of
 from cordboard.speech.yes_or_no import YES_OR_NO_HINTS, is_plain_answer, read_yes_or_no
 
 log = structlog.get_logger()
@@ -81,6 +82,21 @@ pause in the middle, the model doubts 62 % of finished sentences (held-out half)
 alone 41 %."""
 ECHO_TAIL = 0.6
 """Seconds for which the echo of the agent's last words may still arrive."""
+
+
+TurnOdds = Callable[[bytes], Awaitable[float]]
+"""The end-of-turn model: s16 at 8 kHz of the utterance so far to the probability, 0..1, that the
+turn is over."""
+
+
+async def odds_of(pcm: bytes, turn_odds: TurnOdds, session: AgentSession) -> float | None:
+    """Return the model's answer; None when it fails, which is logged and counted."""
+    try:
+        return await turn_odds(pcm)
+    except Exception as error:  # border: the words decide without the model
+        log.error("turn_model_failed", call_id=session.call_id, exc_info=error)
+        session.emit(AgentTrouble(INTERNAL, f"end-of-turn model: {error!r}"))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +122,9 @@ class HearingListener(Protocol):
 
     def turn_heard(self, turn: int, text: str, *, wants_answer: bool) -> None:
         """Take a turn that is over, with its text if it could be understood."""
-        ...
 
     def caller_cuts_in(self) -> None:
         """Note that the caller takes the floor while the agent speaks."""
-        ...
 
     def agent_voice(self) -> AgentVoice: ...
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -45,6 +45,8 @@ class PayloadLimits:
     """Entries of one list or object."""
     max_text: int = 8_000
     """Characters of one string."""
+    data: Literal["always", "wordless"] = "always"
+    """Results whose data is given: all, or those whose message says nothing of it."""
 
 
 DEFAULT_LIMITS = PayloadLimits()

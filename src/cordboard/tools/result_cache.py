@@ -50,15 +50,11 @@ class ResultCache:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._kept: OrderedDict[CacheKey, _Kept] = OrderedDict()
-        self._bytes = 0
+        self.bytes = 0
+        """Approximate memory of all results."""
 
     def __len__(self) -> int:
         return len(self._kept)
-
-    @property
-    def bytes(self) -> int:
-        """Approximate memory of all results."""
-        return self._bytes
 
     def get(self, key: CacheKey, now: float) -> ToolResult | None:
         """Return the result kept under the key, if it has not expired."""
@@ -81,17 +77,17 @@ class ResultCache:
         if key in self._kept:
             self._drop(key)
         kept = self._kept[key] = _Kept(now + ttl, result.message, data)
-        self._bytes += kept.size
-        while len(self._kept) > self._max_entries or self._bytes > self._max_bytes:
+        self.bytes += kept.size
+        while len(self._kept) > self._max_entries or self.bytes > self._max_bytes:
             self._drop(next(iter(self._kept)))
 
     def clear(self) -> None:
         """Remove everything."""
         self._kept.clear()
-        self._bytes = 0
+        self.bytes = 0
 
     def _drop(self, key: CacheKey) -> None:
-        self._bytes -= self._kept.pop(key).size
+        self.bytes -= self._kept.pop(key).size
 
 
 class CallAnswers:

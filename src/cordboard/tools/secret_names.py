@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cordboard.config.secrets import looks_secret
+from cordboard.tools.schema.safety import at_pointer
 from cordboard.tools.tool import JsonObject, ToolSpec
 
 _OF_PROPERTIES: Final = ("additionalProperties", "unevaluatedProperties")
@@ -96,8 +97,4 @@ class _Walk:
         if not reference.startswith("#/") or (reference, owner) in self._followed:
             return
         self._followed.add((reference, owner))
-        node: Any = self._root
-        for part in reference[2:].split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            node = node.get(key) if isinstance(node, dict) else None
-        self._waiting.append((node, owner))
+        self._waiting.append((at_pointer(self._root, reference[1:]), owner))

@@ -230,7 +230,6 @@ class ToolRun(Protocol):
     @property
     def idempotency_key(self) -> str:
         """The same key for all tries of one tool call, and different for every other."""
-        ...
 
     def progress(self, note: str = "") -> None:
         """Report that the tool is still working, so that the caller is asked to wait. Extends no
@@ -238,7 +237,6 @@ class ToolRun(Protocol):
 
         `note` is for the log; it is not spoken.
         """
-        ...
 
     async def step(self, name: str, arguments: JsonObject) -> ToolResult:
         """Run another tool of this call's toolbox, as a step of a workflow.
@@ -246,7 +244,6 @@ class ToolRun(Protocol):
         The step passes the whole desk, so it is checked, limited and recorded like any tool call. A
         failure of the tool does not raise: a refusal, an error and a timeout are results.
         """
-        ...
 
 
 @runtime_checkable
@@ -261,4 +258,3 @@ class Tool(Protocol):
 
         Raises `ToolError` with a speakable text on failure. May be cancelled at any await.
         """
-        ...

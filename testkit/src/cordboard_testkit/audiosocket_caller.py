@@ -47,7 +47,8 @@ _READ_SIZE = 65536
 class SimulatedCaller(VoiceLine):
     """One call to an AudioSocket server. `async with`, or `start` and `close`.
 
-    `uuid` is sent as the name of the call; by default a new one.
+    `uuid` is sent as the name of the call; by default a new one. The first frame is sent at
+    `begins_at` (`time.monotonic()`), by default at once; the others follow every 20 ms.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class SimulatedCaller(VoiceLine):
         *,
         uuid: UUID | None = None,
         media: MediaThread | None = None,
+        begins_at: float = 0.0,
     ) -> None:
         super().__init__()
         self.uuid = uuid or uuid4()
@@ -65,6 +67,7 @@ class SimulatedCaller(VoiceLine):
         self._address = (host, port)
         self._media = media or MediaThread()
         self._owns_media = media is None
+        self._begins_at = begins_at
         self._stream: _AudioSocketStream | None = None
 
     async def start(self) -> None:
@@ -82,7 +85,9 @@ class SimulatedCaller(VoiceLine):
             self._media.start()
         self.answered_at = time.monotonic()
         connection.send(encode_uuid(self.uuid))
-        self._stream = _AudioSocketStream(connection, self._mouth, self._ear, self._over)
+        self._stream = _AudioSocketStream(
+            connection, self._mouth, self._ear, self._over, self._begins_at
+        )
         self._media.add(self._stream)
 
     async def answered(self, timeout: float = PATIENCE) -> float:
@@ -126,8 +131,9 @@ class _AudioSocketStream:
         mouth: Mouth,
         ear: Ear,
         over: Callable[[Literal["us", "them"], str], None],
+        begins_at: float,
     ) -> None:
-        self.due = 0.0
+        self.due = begins_at
         self._socket = connection
         self._mouth, self._ear, self._over = mouth, ear, over
         self._parser = Parser("client")

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from cordboard.errors import ConfigProblem, NotThere
+from cordboard.api.administration_view import ReloadReport
+from cordboard.errors import NotThere
 from cordboard.generation.tool_listing import ToolListing
 from cordboard.mcp.supervision.breaker import BreakerState
 from cordboard.mcp.supervision.status import ServerState, ServerStatus
+from cordboard.mcp.trial import TestReport
 
 ATIS = ServerStatus(
     server="atis",
@@ -31,35 +33,10 @@ ATIS = ServerStatus(
 )
 
 
-@dataclass(frozen=True)
-class Report:
-    """As `api.administration_view.TestReportView`."""
-
-    ok: bool = True
-    error: str = ""
-    took_ms: int = 312
-    protocol: str = "2025-11-25"
-    tools: tuple[str, ...] = ("get_atis",)
-    stderr: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """As `api.administration_view.DeferredView`."""
-
-    what: str
-    until: str
-
-
-@dataclass(frozen=True)
-class Reloaded:
-    """As `api.administration_view.ReloadReportView`."""
-
-    applied: bool = True
-    generation: int = 2
-    changed: tuple[str, ...] = ()
-    deferred: tuple[Deferred, ...] = ()
-    problems: tuple[ConfigProblem, ...] = ()
+Report = partial(TestReport, ok=True, took_ms=312, protocol="2025-11-25", tools=("get_atis",))
+"""The result of a test; a good one, unless told otherwise."""
+Reloaded = partial(ReloadReport, applied=True, generation=2)
+"""The result of a reload; a good one, unless told otherwise."""
 
 
 class FakeAdministration:
@@ -92,7 +69,7 @@ class FakeAdministration:
             raise NotThere(f"there is no context {context!r}")
         return self.listing
 
-    async def mcp_test(self, server_id: str) -> Report:
+    async def mcp_test(self, server_id: str) -> TestReport:
         await self._asked("test", server_id)
         return self.report
 
@@ -105,7 +82,7 @@ class FakeAdministration:
     async def mcp_restart(self, server_id: str) -> ServerStatus:
         return await self._asked("restart", server_id)
 
-    async def reload(self) -> Reloaded:
+    async def reload(self) -> ReloadReport:
         self.asked.append("reload")
         return self.reloaded
 

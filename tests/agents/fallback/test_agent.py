@@ -21,8 +21,7 @@ from cordboard.agent_api.agent import (
     Said,
 )
 from cordboard.agent_api.speech import Speech
-from cordboard.agents.fallback.agent import FallbackAgent
-from cordboard.agents.fallback.start_times import HOLD_ON, LONGEST_START
+from cordboard.agents.fallback.agent import HOLD_ON, LONGEST_START, FallbackAgent
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.audio.format import AudioFormat
 from cordboard.calls import events

@@ -33,8 +33,7 @@ from cordboard.config.conversation import BargeIn
 from cordboard.errors import RecogniserError, VoiceError
 from cordboard.observe.degradation import Degradation
 from cordboard.speech.turns.profiles import TurnProfile
-from cordboard.speech.turns.turn_detector import TurnOdds
-from cordboard.speech.user_turns import HearingParts
+from cordboard.speech.user_turns import HearingParts, TurnOdds
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_line import FakeMedia
 from cordboard_testkit.fake_pipeline import (

@@ -24,7 +24,7 @@ from cordboard.agents.making import speech_parts
 from cordboard.agents.providers import Providers
 from cordboard.audio.format import SLIN_8K
 from cordboard.audio.vad import VoiceActivityBank
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ModelError
 from cordboard.vendors.local import models as offline

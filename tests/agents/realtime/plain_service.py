@@ -167,6 +167,7 @@ class PlainProtocol:
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._host = host
+        self._given.clear()  # the new connection knows nothing of them
         history = [[said.who, said.text] for said in resumed.history] if resumed else []
         self._tell("begin", history=history, owes=bool(resumed and resumed.owes_answer))
 

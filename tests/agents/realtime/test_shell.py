@@ -840,6 +840,51 @@ async def test_a_late_answer_that_was_lost_with_the_connection_is_told_by_the_ne
         assert (await caller.until(AgentText)).speech is late
 
 
+@in_virtual_time
+async def test_a_farewell_that_was_lost_with_the_connection_is_said_by_the_next() -> None:
+    async with talking(in_memory=True, speaks_words=True) as (service, caller, agent, _):
+        farewell = Speech("Goodbye.", "farewell")
+        agent.say(farewell)
+        await service.until(lambda: len(service.of("speak")) == 1)
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("speak")) == 2)
+        await service.say(do="words", text="Goodbye.")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert [text.speech for text in caller.of(AgentText)] == [farewell]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("purpose", ["farewell", "late answer"])
+async def test_a_sentence_that_the_service_takes_and_never_says_is_dropped(purpose) -> None:
+    """Later ones do not wait for it, nor does the end of the call."""
+    async with talking(in_memory=True, speaks_words=True) as (service, caller, agent, protocol):
+        protocol.inform = lambda text: False  # type: ignore[method-assign]
+        speech = Speech("The table is booked.", purpose)
+        agent.say(speech)
+        await service.until(lambda: bool(service.of("speak")))
+        await asyncio.wait_for(caller.until(AgentAudioDone), 10)
+        assert speech.state is SpeechState.DROPPED
+        assert len(service.of("speak")) == 1
+
+
+@in_virtual_time
+async def test_a_farewell_that_breaks_off_with_the_connection_is_over() -> None:
+    """The call waits for its end before it hangs up."""
+    async with talking(in_memory=True, speaks_words=True) as (service, caller, agent, _):
+        farewell = Speech("Goodbye, and thank you.", "farewell")
+        agent.say(farewell)
+        await service.until(lambda: bool(service.of("speak")))
+        await service.say(do="words", text="Goodbye, and thank you.")
+        await service.say(do="sound", ms=20)
+        await caller.until(AgentAudio)
+        farewell.begin()
+        await service.connections[-1].close(1011)
+        await asyncio.wait_for(caller.until(AgentAudioDone), 1)
+        assert farewell.state is SpeechState.CUT
+
+
 async def test_a_message_that_we_make_a_mistake_with_does_not_cost_the_connection() -> None:
     async with talking() as (service, caller, _, protocol):
         await service.say(do="tool", id="t1", name="book")  # a KeyError in the plain protocol

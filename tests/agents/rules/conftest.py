@@ -14,8 +14,7 @@ from cordboard.agents.rules import RulesBrain
 from cordboard.agents.rules.dialogue import RulesDialogue
 from cordboard.config.rules import Rules
 from cordboard.config.schema import Config
-from cordboard.tools.builtin.hangup import HangupCall
-from cordboard.tools.builtin.transfer import Transfer
+from cordboard.tools.builtin import HangupCall, Transfer
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 TODAY = date(2026, 11, 21)

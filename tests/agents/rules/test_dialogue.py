@@ -11,7 +11,7 @@ from tests.agents.rules.conftest import Talk
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain
 from cordboard.config.rules import Rules
-from cordboard.tools.builtin.hangup import HangupCall
+from cordboard.tools.builtin import HangupCall
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 from .conftest import TODAY

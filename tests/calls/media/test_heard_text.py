@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.calls.media.heard_text import heard_words
+from cordboard.calls.media.playout import heard_words
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1), max_size=12)
 

@@ -25,7 +25,7 @@ from cordboard.config.schema import Config
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
-from cordboard.tools.http.signature import is_signed
+from cordboard.tools.http.request import is_signed
 from cordboard_testkit.call_stage import CallStage, stage_config
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeMedia

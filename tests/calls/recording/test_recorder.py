@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.audio.g711 import ulaw_to_linear
-from cordboard.audio.wav_header import WavHeader, read_comment
+from cordboard.audio.wav import WavHeader, read_comment
 from cordboard.calls import events
 from cordboard.calls.recording import writer as recording_writer
 from cordboard.calls.recording.recorder import Recorder

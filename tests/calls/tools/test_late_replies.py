@@ -12,7 +12,7 @@ from tests.calls.test_approval import Talk, converse
 from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.silence import LATE_AFTER
-from cordboard.calls.tools.late_replies import MOST_OFFERS, LateReplies
+from cordboard.calls.tools.executor import MOST_OFFERS, LateReplies
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import Effects, Filler, Limits, Status, ToolReply
 from cordboard_testkit.call_stage import CallStage, FakeTool

@@ -16,7 +16,7 @@ from tests.mcp.conftest import Start, until
 from tests.mcp.test_fleet import Line
 
 from cordboard.config.mcp import Mcp
-from cordboard.mcp.definitions.lockfile import Lock, try_load_lock
+from cordboard.mcp.definitions.lock import Lock, try_load_lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.mcp.tool import UNAVAILABLE, WITHDRAWN

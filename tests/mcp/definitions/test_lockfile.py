@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cordboard.errors import ConfigError
 from cordboard.mcp.definitions.definition import ListedTool, fingerprint_of, read_tool
 from cordboard.mcp.definitions.diff import definition_diff
-from cordboard.mcp.definitions.lockfile import (
+from cordboard.mcp.definitions.lock import (
     Lock,
     Standing,
     diff,

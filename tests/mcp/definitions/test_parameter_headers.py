@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cordboard.mcp.definitions.definition import ListedTool, read_tool
-from cordboard.mcp.definitions.parameter_headers import ParameterHeaders, admitted
+from cordboard.mcp.definitions.listing import ParameterHeaders, admitted
 
 
 def tool(name: str, **properties: object) -> ListedTool:

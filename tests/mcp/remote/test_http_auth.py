@@ -33,9 +33,9 @@ from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.remote.auth import MAX_LIFETIME, Token, TokenSource, credentials, read_token
 from cordboard.mcp.remote.http_transport import remote_transport
 from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.masking import MASK
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import ToolAsk
 
 from .http_servers import LEGACY, MODERN, Faulty, RawServer, Request, Wire, faulty

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cordboard.mcp.stdio.allowance import Allowance
+from cordboard.mcp.stdio.transport import Allowance
 
 
 def test_a_burst_of_one_seconds_worth_passes() -> None:

@@ -14,7 +14,7 @@ from cordboard.mcp.supervision.status import ServerState
 
 
 class Board:
-    """A PoolObserver that shows the present."""
+    """A ServerObserver that shows the present."""
 
     def __init__(self) -> None:
         self.up: dict[str, bool] = {}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cordboard.config.mcp import McpRestart
-from cordboard.mcp.supervision.restart_policy import RestartPolicy
+from cordboard.mcp.supervision.life import RestartPolicy
 
 
 def policy(chance: float = 0.0, **settings: object) -> RestartPolicy:

@@ -16,20 +16,20 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from cordboard.agent_api.agent import Agent
+from cordboard.api.administration_view import ReloadReport
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_registry import CallRegistry
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
-from cordboard.config.load import LoadedConfig
+from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.schema import Config
-from cordboard.config.source import ConfigSource
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.administration import Administration
-from cordboard.runtime.reload import Reloader, ReloadReport
+from cordboard.runtime.reload import Reloader
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine
@@ -92,7 +92,7 @@ class Guest:
     async def hang_up(self) -> None:
         assert self.line.media is not None
         self.line.media.break_off("caller_hangup")
-        await until(lambda: self.line.call_id not in self._stand.exchange.calls, "the end")
+        await until(lambda: self.line.call_id not in self._stand.registry.calls, "the end")
 
 
 class Stand:
@@ -136,7 +136,7 @@ class Stand:
             self.changed.append,
         )
         self.administration = Administration(self.succession, source)
-        self.exchange = CallRegistry(
+        self.registry = CallRegistry(
             lambda: self.succession.generation,
             self._open,
             CallServices(
@@ -159,7 +159,7 @@ class Stand:
         """As the engine does. Harmless twice."""
         self.succession.freeze()
         await self.administration.close()
-        await self.exchange.drain(0)
+        await self.registry.drain(0)
         await self.succession.close()
         self._writer.close()
 
@@ -174,7 +174,7 @@ class Stand:
         guest = Guest(self, len(self.guests))
         self.guests.append(guest)
         self._ringing.append(guest)
-        self.exchange.offer(guest.line.offer(variables))
+        self.registry.offer(guest.line.offer(variables))
         return await guest.talking()
 
     def pid(self, name: str = "s") -> int | None:

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from cordboard.errors import McpUnavailable
-from cordboard.mcp.definitions.lock import Lock
-from cordboard.mcp.definitions.lockfile import save_lock
+from cordboard.mcp.definitions.lock import Lock, save_lock
 from cordboard.mcp.supervision.status import ServerState
 from cordboard_testkit.patience import PATIENCE, until
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cordboard.api.administration_view import Deferred
 from cordboard.calls.events import Bound
-from cordboard.runtime.reload import Deferred
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Stand, context, server
@@ -161,7 +161,7 @@ async def test_rules_of_all_calls_change_too(stand: Stand) -> None:
     await stand.ring()
     stand.write(calls={"max_calls": 1}, routes={"100": "demo"})
     assert (await stand.reload()).changed == ("routes.100", "calls.max_calls")
-    refused = stand.exchange
+    refused = stand.registry
     from cordboard_testkit.fake_line import FakeLine
 
     line = FakeLine("99999999-0000-4000-8000-000000000000")
@@ -325,8 +325,7 @@ def lock(stand: Stand) -> Path:
 
 
 async def test_accepted_tools_are_offered_after_a_reload(stand: Stand, lock: Path) -> None:
-    from cordboard.mcp.definitions.lock import Lock
-    from cordboard.mcp.definitions.lockfile import save_lock
+    from cordboard.mcp.definitions.lock import Lock, save_lock
 
     stand.write(
         mcp={"lock": "enforce", "servers": {"s": server()}}, contexts={"demo": context(*ECHO)}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cordboard.api.administration_view import Deferred
 from cordboard.mcp.supervision.status import ServerState
-from cordboard.runtime.reload import Deferred
 from cordboard.tools.tool import Status
 from cordboard_testkit.patience import until
 

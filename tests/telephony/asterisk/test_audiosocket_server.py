@@ -21,8 +21,7 @@ from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
 from cordboard.telephony.asterisk import audiosocket
 from cordboard.telephony.asterisk.audiosocket import Audio, Hangup, Parser
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
-from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
-from cordboard.telephony.asterisk.audiosocket_waiting import WaitingRoom
+from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer, WaitingRoom
 from cordboard.telephony.line_media import MESSAGES_PER_SECOND
 from cordboard_testkit.patience import PATIENCE
 

@@ -9,7 +9,7 @@ from cordboard.audio import g711, g722
 from cordboard.audio.format import ALAW_8K, SLIN_8K, SLIN_16K, ULAW_8K, AudioFormat
 from cordboard.errors import MediaError
 from cordboard.telephony.asterisk.rtp_codings import CODINGS, choose
-from cordboard.telephony.asterisk.rtp_conceal import Concealer
+from cordboard.telephony.asterisk.rtp_media import Concealer
 
 SLIN_24K = AudioFormat("slin", 24_000)
 

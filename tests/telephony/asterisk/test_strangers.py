@@ -76,7 +76,7 @@ async def test_fifty_late_calls_reach_themselves_and_no_stranger_one(
             calls = [await asterisk.call() for _ in range(10)]
             assert all(await asyncio.gather(*map(LateCall.reached_itself, calls)))
             await asyncio.gather(*map(LateCall.hang_up, calls))
-        await engine.exchange.idle()
+        await engine.registry.idle()
         await engine.calls_recorded()
         turned_away = engine.doors.audiosocket.turned_away
     spoils = stranger.spoils
@@ -111,10 +111,10 @@ async def test_calls_through_asterisk_reach_themselves_and_no_stranger_one(
         for _ in range(5):
             call = await phone.call(asterisk.sip_uri("agent"))
             await call.answered()
-            await until(lambda: any(c.state == "talking" for c in engine.exchange.calls.values()))
+            await until(lambda: any(c.state == "talking" for c in engine.registry.calls.values()))
             call.hangup()
             await call.ended()
-            await engine.exchange.idle()
+            await engine.registry.idle()
         await engine.calls_recorded()
         await assert_line_clean(asterisk)
     assert stranger.spoils.heard == []

@@ -101,6 +101,7 @@ async def test_an_override_needs_its_permission() -> None:
     permits["agent"]["first_message"] = True
     message = override(agent={"first_message": "Hi."}, tts={"voice_id": VOICE})
     async with talking(message, permits=permits) as (_, socket):
+        await event(socket, "conversation_initiation_metadata")  # it is refused only then
         error = await event(socket, "error")
         assert error["error_event"]["error_type"] == "override_error"
         told = "Override for field 'voice_id' is not allowed by config."
@@ -124,6 +125,33 @@ async def test_later_messages_that_are_wrong(message: Any, reason: str) -> None:
         code, told = await end_of(socket)
         assert code == 1008
         assert reason in told
+
+
+async def test_the_words_of_an_answer_follow_its_first_sound_and_share_its_number() -> None:
+    message = override(agent={"first_message": "Hello there."})
+    async with talking(message) as (_, socket):
+        await event(socket, "conversation_initiation_metadata")
+        told = [json.loads(await socket.recv()) for _ in range(4)]
+        sound, words = [each for each in told if each["type"] != "ping"][:2]
+        assert [sound["type"], words["type"]] == ["audio", "agent_response"]
+        number = sound["audio_event"]["event_id"]
+        assert words["agent_response_event"] == {
+            "agent_response": "Hello there.",
+            "event_id": number,
+        }
+
+
+async def test_a_caller_in_the_queue_hears_music_and_is_given_up_in_the_end() -> None:
+    given = new_agent("agent_1", auth=False)
+    emulator = ElevenLabsEmulator(agent=given, ping_s=60, queue_s=0.1, admits=False)
+    async with emulator as service, connect(address(service)) as socket:
+        await socket.send(json.dumps(BEGIN))
+        status = await event(socket, "queue_status")
+        assert status["queue_status_event"] == {"status": "waiting"}
+        await event(socket, "audio")
+        status = await event(socket, "queue_status")
+        assert status["queue_status_event"] == {"status": "timed_out"}
+        assert (await end_of(socket))[0] == 4300
 
 
 async def test_results_and_pongs_of_nothing_are_noted() -> None:

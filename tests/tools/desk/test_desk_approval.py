@@ -8,8 +8,8 @@ import pytest
 from tests.tools.conftest import ANY, Line
 
 from cordboard.errors import LineError, LineGone, LineUnsupported
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.approval import question
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Effects, Filler, JsonObject, Limits, Status, ToolSpec
 from cordboard_testkit.virtual_time import in_virtual_time
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cordboard.config.tools.http_tool import HttpTool
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.http.tool import HttpRequestTool
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import JsonObject, ToolResult
 
 

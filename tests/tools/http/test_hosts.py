@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from cordboard.config.remote_url import inner_problem, literal_address
 from cordboard.errors import HttpAddressRefused, HttpError
-from cordboard.tools.http.hosts import all_but_forbidden, host_allowed, public_addresses
-from cordboard.tools.http.redirects import redirected
-from cordboard.tools.http.request import HttpRequest
+from cordboard.tools.http.client import redirected
+from cordboard.tools.http.request import (
+    HttpRequest,
+    all_but_forbidden,
+    host_allowed,
+    public_addresses,
+)
 
 ALWAYS_FORBIDDEN = [
     "169.254.169.254",

@@ -8,7 +8,7 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.tools.http.signature import is_signed, signature_headers
+from cordboard.tools.http.request import is_signed, signature_headers
 
 SECRET = "correct horse battery"
 

@@ -19,10 +19,11 @@ from cordboard.config.load import read
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ToolError
 from cordboard.generation.generation import Generation
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
+from cordboard.tools.http.request import is_signed
 from cordboard.tools.http.shared import SharedClient
-from cordboard.tools.http.signature import is_signed
 from cordboard.tools.http.tool import (
     NOT_FOUND,
     REFUSED,
@@ -31,7 +32,6 @@ from cordboard.tools.http.tool import (
     HttpRequestTool,
     http_spec,
 )
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Effects, Status, ToolAsk
 
 from .conftest import Answer, Service, Use, run

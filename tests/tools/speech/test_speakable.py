@@ -16,6 +16,8 @@ SAID = [
     # times and dates
     ("Open from 08:05 to 15:20.", "Open from 8:05 AM to 3:20 PM."),
     ("At 8:05, at 3:20 PM, at 13:00 or 00:00", "At 8:05, at 3:20 PM, at 1 PM or midnight"),
+    ("9:00, 10:30 and 14:30", "9 AM, 10:30 AM and 2:30 PM"),
+    ("9:00 and 10:30", "9:00 and 10:30"),
     ("25:10 and 1:2:3 stay", "25:10 and 1:2:3 stay"),
     ("On 2026-11-21.", "On November 21st, 2026."),
     ("at 2026-11-21T15:20:00Z", "at November 21st, 2026 at 3:20 PM UTC"),

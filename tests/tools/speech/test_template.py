@@ -15,6 +15,7 @@ from cordboard.config.templates import (
     read_path,
     read_template,
 )
+from cordboard.tools.speech.speakable import speakable
 from cordboard.tools.speech.template import fill
 
 DATA: dict[str, Any] = {
@@ -102,6 +103,11 @@ def test_a_template_is_filled(template: str, words: str) -> None:
 )
 def test_without_a_value_there_is_no_sentence(template: str) -> None:
     assert said(template) is None
+
+
+def test_times_of_a_list_are_of_one_clock() -> None:
+    times = {"times": ["9:00", "11:30", "14:00"]}
+    assert speakable(said("{times:list}", times) or "") == "9 AM, 11:30 AM and 2 PM"
 
 
 def test_one_is_singular() -> None:

@@ -115,8 +115,8 @@ class TestIntroduction:
         assert call.host.all("ready") == [()]
         call.protocol.hear(FRAME)
         call.protocol.keep_alive()
-        assert call.host.sound == [FRAME]
         assert call.host.sent[-1] == {"type": "KeepAlive"}
+        assert call.host.sound == [FRAME, FRAME]  # and silence
 
     @pytest.mark.parametrize(("audio_format", "encoding"), [(ULAW_8K, "mulaw"), (ALAW_8K, "alaw")])
     def test_with_only_a_key_the_settings_are_whole(
@@ -132,7 +132,7 @@ class TestIntroduction:
                     "provider": {"version": "v2", "type": "deepgram", "model": "flux-general-en"}
                 },
                 "think": {
-                    "provider": {"type": "open_ai", "model": "gpt-4o-mini"},
+                    "provider": {"type": "open_ai", "model": "gpt-5.4-mini"},
                     "prompt": "You are a helpful telephone agent.",
                 },
                 "speak": {"provider": {"type": "deepgram", "model": "aura-2-thalia-en"}},
@@ -151,7 +151,7 @@ class TestIntroduction:
             },
             think_fallbacks=[{"provider": {"model": "gpt-5-nano", "reasoning_mode": "low"}}],
             speak={"provider": {"type": "deepgram", "model": "flux-kit-en", "speed": 1.1}},
-            speak_fallbacks=[{"provider": {"type": "open_ai", "voice": "nova"}}],
+            speak_fallbacks=[{"provider": {"type": "open_ai", "model": "m", "voice": "nova"}}],
             tags=["front-desk"],
             mip_opt_out=True,
             extra={"flags": {"history": False}, "agent": {"listen": {"provider": {"x": 1}}}},
@@ -180,6 +180,13 @@ class TestIntroduction:
         assert message["mip_opt_out"] is True
         assert message["flags"] == {"history": False}
         assert "experimental" not in message
+
+    def test_bedrock_is_reached_with_its_credentials(self) -> None:
+        credentials = {"type": "iam", "region": "r", "access_key_id": "a", "secret_access_key": "s"}
+        provider = {"type": "aws_bedrock", "model": "m", "credentials": credentials}
+        endpoint = {"url": "https://bedrock.example"}
+        call = Call(think={"provider": provider, "endpoint": endpoint})
+        assert call.introduction["agent"]["think"]["provider"] == provider
 
     def test_functions_are_ours_and_wait_for_a_sure_turn_if_they_do_anything(self) -> None:
         think = Call().introduction["agent"]["think"]
@@ -401,14 +408,67 @@ class TestWords:
             {"kind": "Warning", "code": "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH"},
         ],
     )
-    def test_once_refused_it_is_not_asked_again_in_this_turn(self, refusal: dict[str, str]) -> None:
+    def test_once_refused_it_is_handed_back_and_not_asked_again_in_this_turn(
+        self, refusal: dict[str, str]
+    ) -> None:
         call = Call()
         assert call.protocol.speak(Speech("One moment.", "filler"))
         call.say(**refusal)
         assert call.ignored == ["warning"]
+        assert call.host.all("unsaid") == [("One moment.",)]
         assert not call.protocol.speak(Speech("One more moment.", "filler"))
         call.user("Hello?")
         assert call.protocol.speak(Speech("One moment.", "filler"))
+
+    def test_a_refusal_that_is_reported_twice_hands_back_one_sentence(self) -> None:
+        call = Call()
+        for text in ("One moment.", "Goodbye."):
+            assert call.protocol.speak(Speech(text, "farewell"))
+        call.say("Warning", code="INJECT_AGENT_MESSAGE_DURING_USER_SPEECH")
+        call.say("InjectionRefused", message="no")
+        assert call.host.all("unsaid") == [("One moment.",)]
+        call.agent("Goodbye.")
+        assert call.host.all("agent_speech") == [("Goodbye.",)]
+
+    def test_a_sentence_that_nothing_follows_is_handed_back_and_blocks_no_other(self) -> None:
+        call = Call()
+        assert call.protocol.speak(Speech("One moment.", "filler"))
+        call.host.clock += 1.9
+        call.protocol.hear(FRAME)
+        assert not call.host.all("unsaid")
+        call.host.clock += 0.2
+        call.protocol.hear(FRAME)
+        assert call.host.all("unsaid") == [("One moment.",)]
+        assert call.protocol.speak(Speech("Goodbye.", "farewell"))
+        call.agent("Goodbye.")
+        assert call.host.all("agent_speech") == [("Goodbye.",)]
+
+    def test_a_sentence_waits_for_the_end_of_the_answer(self) -> None:
+        call = Call()
+        call.agent("Once upon a time.")
+        call.protocol.receive_binary(FRAME)
+        assert call.protocol.speak(Speech("Goodbye.", "farewell"))
+        call.host.clock += 10
+        call.protocol.hear(FRAME)
+        call.say("AgentAudioDone")
+        call.host.clock += 1.9
+        call.protocol.hear(FRAME)
+        assert not call.host.all("unsaid")
+        call.agent("Goodbye.")
+        call.host.clock += 10
+        call.protocol.hear(FRAME)
+        assert not call.host.all("unsaid")
+
+    def test_a_filler_is_not_said_after_the_answer_that_it_was_to_fill_the_time_before(
+        self,
+    ) -> None:
+        call = Call()
+        assert call.protocol.speak(Speech("One moment.", "filler"))
+        call.agent("It is sunny.")
+        call.say("AgentAudioDone")
+        call.host.clock += 3
+        call.protocol.hear(FRAME)
+        assert not call.host.all("unsaid")
 
     def test_over_an_answer_that_we_cut_it_speaks_at_once(self) -> None:
         call = Call()
@@ -546,7 +606,7 @@ class TestUse:
         assert not call.host.all("used")
         call.host.clock += 2  # also while nobody speaks: a budget is to be kept
         call.protocol.hear(FRAME)
-        assert call.host.all("used") == [("gpt-4o-mini", {"seconds": 11.0})]
+        assert call.host.all("used") == [("gpt-5.4-mini", {"seconds": 11.0})]
         call.host.clock += 5
         call.protocol.lost(None, 1011, "gone")
         call.host.clock += 3

@@ -96,8 +96,11 @@ class Conversation:
 
 
 @asynccontextmanager
-async def conversation(script: Script, **values: Any) -> AsyncIterator[Conversation]:
-    async with asyncio.timeout(10), DeepgramAgentEmulator(script) as emulator:
+async def conversation(
+    script: Script, injections: Any = "refused", **values: Any
+) -> AsyncIterator[Conversation]:
+    emulated = DeepgramAgentEmulator(script, injections=injections)
+    async with asyncio.timeout(10), emulated as emulator:
         talk = Conversation(emulator, **values)
         try:
             await talk.start()
@@ -189,6 +192,22 @@ async def test_a_filler_is_said_by_the_service_while_the_tool_is_slow() -> None:
         await talk.caller.until(AgentAudioDone)
         assert talk.words == "One moment.Sunny."
         assert not talk.emulator.violations
+
+
+@pytest.mark.parametrize("injections", ["ignored", "warned"])
+async def test_a_sentence_that_the_service_will_not_say_is_reported_and_not_lost(
+    injections: str,
+) -> None:
+    async with conversation(Script(), injections, greeting="Hello.") as talk:
+        await talk.caller.until(AgentAudioDone)
+        goodbye = Speech("Goodbye.", "farewell")
+        if injections == "warned":
+            talk.begin_to_speak()
+        talk.agent.say(goodbye)
+        while not [event for event in talk.caller.of(AgentTrouble) if event.what == "unsaid"]:
+            talk._hear(SILENCE[:160])
+            await asyncio.sleep(0.02)
+        assert goodbye.over
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,11 @@ from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.tool import Status, ToolReply, ToolSpec
+from cordboard.vendors.elevenlabs.agent.answers import QUIET_S
 from cordboard.vendors.elevenlabs.agent.messages import QUIET
-from cordboard.vendors.elevenlabs.agent.protocol import COUNT_S, QUIET_S, ElevenLabsProtocol
+from cordboard.vendors.elevenlabs.agent.protocol import COUNT_S, ElevenLabsProtocol
 from cordboard.vendors.elevenlabs.config import ElevenLabsAgentProvider
+from cordboard.vendors.elevenlabs.errors import QUEUE_FULL
 from cordboard_testkit.emulators.elevenlabs import wire
 
 KEY = "xi-secret-key"
@@ -113,7 +115,7 @@ def test_the_context_is_what_the_agent_is_told_to_be() -> None:
         extra={"user_id": "u1", "conversation_config_override": {"tts": {"stability": 0.3}}},
     )
     (message,) = host.sent
-    assert message.pop("source_info")["source"] == "cordboard"
+    assert message.pop("source_info")["source"] == "unknown"
     assert message == {
         "type": "conversation_initiation_client_data",
         "conversation_config_override": {
@@ -285,6 +287,69 @@ def test_an_interruption_cuts_what_was_on_its_way() -> None:
     assert [why for why, _ in host.all("ignored")] == ["late", "duplicate"]
 
 
+def test_the_words_of_an_answer_that_was_cut_are_no_answer_to_the_next_turn() -> None:
+    protocol, host = talking()
+    protocol.receive_text(sound(236))
+    protocol.receive_text(interruption(274))
+    protocol.receive_text(words("A long sto...", 236))
+    complete = event("agent_response_complete", "agent_response_complete_event", event_id=236)
+    protocol.receive_text(complete)
+    protocol.receive_text(transcript("Stop.", 280))
+    host.clock += 5
+    protocol.hear(FRAME)
+    assert [entry for entry in host.told if entry[0] != "agent_sound"] == [
+        ("caller_started", None),
+        ("ignored", "late", "words of an answer that was cut"),
+        ("ignored", "late", "the end of an answer that was cut"),
+        ("caller_text", "Stop.", None),
+    ]
+    protocol.receive_text(sound(281))
+    protocol.receive_text(words("All right.", 281))
+    assert host.all("agent_words") == [("All right. ",)]
+
+
+def test_directions_for_the_voice_are_no_words_of_the_agent() -> None:
+    protocol, host = talking()
+    protocol.receive_text(words("[laughs softly] Runway [2] and [ENGM], [sighs] yes."))
+    assert host.all("agent_words") == [("Runway [2] and [ENGM], yes. ",)]
+
+
+def queue(status: str) -> bytes:
+    return event("queue_status", "queue_status_event", status=status)
+
+
+def test_the_music_of_the_queue_is_heard_and_is_no_answer() -> None:
+    protocol, host = talking()
+    protocol.receive_text(queue("waiting"))
+    protocol.receive_text(sound(1))
+    host.clock += 5
+    protocol.hear(FRAME)
+    assert [name for name, *_ in host.told] == ["ignored", "agent_sound"]
+    protocol.receive_text(queue("admitted"))
+    assert host.told[-1] == ("interrupted",)  # what is left of the music is not heard
+    protocol.receive_text(sound(2))
+    protocol.receive_text(words("Hello!", 2))
+    host.clock += 2
+    protocol.hear(FRAME)
+    assert host.all("answer_done") == [()]
+
+
+@pytest.mark.parametrize(
+    ("ready", "more", "status"),
+    [
+        (True, {"queue": "leave"}, "waiting"),
+        (True, {}, "timed_out"),
+        (False, {}, "waiting"),  # nothing would be heard
+    ],
+)
+def test_a_queue_that_helps_the_caller_no_further_is_left(
+    ready: bool, more: dict[str, Any], status: str
+) -> None:
+    _, host = pair = talking(**more) if ready else begun(**more)
+    pair[0].receive_text(queue(status))
+    assert host.all("failed") == [("quota", QUEUE_FULL)]
+
+
 def test_an_interruption_by_our_own_message_is_no_turn_of_the_caller() -> None:
     protocol, host = talking()
     protocol.receive_text(words("A long story."))
@@ -453,6 +518,9 @@ def test_a_result_that_may_not_have_arrived_is_told_again() -> None:
         (False, None, 1008, "Could not authorize the conversation.", "auth", False),
         (False, None, 3000, "Request error", "connect", True),
         (True, None, 1002, "This request exceeds your quota limit.", "quota", False),
+        (True, None, 1008, "Missing required dynamic variables: city", "refused", False),
+        (True, None, 4300, "", "quota", False),
+        (False, None, 4300, "", "quota", False),
         (True, None, 1011, "Unexpected server error.", "dropped", True),
         (True, None, None, "reset", "dropped", True),
         (True, None, 1000, "", "dropped", False),
@@ -465,6 +533,13 @@ def test_what_a_loss_means(
     lost = protocol.lost(status, code, f"{problem} {KEY}")
     assert (lost.kind, lost.again) == (kind, again)
     assert KEY not in lost.reason
+
+
+def test_a_message_that_is_refused_in_the_middle_of_a_call_costs_only_the_connection() -> None:
+    protocol, host = talking()
+    host.clock += 60
+    lost = protocol.lost(None, 1008, "Invalid message.")
+    assert (lost.kind, lost.again) == ("dropped", True)
 
 
 def test_a_normal_end_is_told_as_one() -> None:

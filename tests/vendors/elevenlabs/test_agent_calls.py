@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -53,11 +53,15 @@ def agent_for(service: ElevenLabsEmulator, key: str = KEY, **more: Any) -> Realt
 
 @contextlib.asynccontextmanager
 async def talking(
-    *answers: Answer, faults: tuple[Fault, ...] = (), greeting: str = "Hi.", **more: Any
+    *answers: Answer,
+    faults: tuple[Fault, ...] = (),
+    greeting: str = "Hi.",
+    habits: Mapping[str, Any] = {},
+    **more: Any,
 ) -> AsyncIterator[tuple[ElevenLabsEmulator, Caller, RealtimeAgent]]:
     script = Script(answers, faults=faults, thinking_ms=10)
     async with ElevenLabsEmulator(
-        script, agent=new_agent("a", events=EVENTS), faster=20
+        script, agent=new_agent("a", events=EVENTS), faster=20, **habits
     ) as service:
         caller = Caller(greeting)
         agent = caller.agent = agent_for(service, **more)
@@ -130,6 +134,51 @@ async def test_the_caller_interrupts() -> None:
     assert service.violations == []
 
 
+async def test_an_answer_that_is_cut_before_it_is_written_leaves_no_turn_behind() -> None:
+    long = Answer("This is a story of many words that nobody wants to hear to its end.")
+    async with talking(
+        long, Answer("Sorry.", heard="Stop."), greeting="", habits={"writes": 1.0}
+    ) as (service, caller, agent):
+        speak(agent)
+        await caller.until(AgentAudio)
+        caller.speaking = True
+        for _ in range(5):
+            agent.hear(LOUD)
+        await caller.until(Interrupted)
+        speak(agent)
+        await listen(agent, caller, AgentAudioDone, 2)
+        assert [text.text for text in caller.of(CallerText)] == ["something", "Stop."]
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Sorry."]
+        assert [done.turn for done in caller.of(AgentAudioDone)] == [1, 2]
+    assert service.violations == []
+
+
+async def test_the_caller_waits_in_the_queue_of_a_busy_agent_and_then_is_greeted() -> None:
+    async with talking(habits={"queue_s": 0.2}) as (service, caller, agent):
+        caller.speaking = True
+        await caller.until(Interrupted)
+        music = len(caller.of(AgentAudio))
+        caller.speaking = False
+        assert music
+        await caller.until(AgentWords)
+        await listen(agent, caller, AgentAudioDone, 2)
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Hi."]
+        assert len(caller.of(AgentAudio)) > music
+        assert not caller.of(AgentFailed)
+    assert service.violations == []
+
+
+@pytest.mark.parametrize("queue", ["wait", "leave"])
+async def test_a_queue_that_ends_in_vain_gives_the_call_away_and_is_not_tried_again(
+    queue: str,
+) -> None:
+    habits = {"queue_s": 0.1, "admits": False}
+    async with talking(queue=queue, habits=habits) as (service, caller, _):
+        failed = await caller.until(AgentFailed)
+        assert failed.kind == "quota"
+        assert service.connections == 1
+
+
 async def test_a_drop_in_the_middle_of_a_tool_loses_no_result() -> None:
     drop = Fault("ask", "close", code=1011)
     async with talking(ASKS, Answer("It rains in Oslo."), faults=(drop,)) as (
@@ -159,6 +208,17 @@ async def test_a_greeting_that_was_lost_is_said_word_for_word() -> None:
         assert [words.text.strip() for words in caller.of(AgentWords)] == ["Good day."]
         assert service.connections == 2
     assert service.violations == []
+
+
+async def test_words_that_a_lost_service_never_reported_are_announced_to_the_next_agent() -> None:
+    gone = (Fault("turn", "close", 1011), Fault("connect", "refuse", 503, connection=2))
+    async with talking(faults=gone, greeting="", reconnect_attempts=1) as (_, caller, agent):
+        for _ in range(160):
+            agent.hear(QUIET)  # so that the engine knows the noise of the line
+        speak(agent)
+        await caller.until(AgentFailed)
+        told = [event for event in caller.events if isinstance(event, CallerStarted | AgentFailed)]
+        assert [type(event) for event in told] == [CallerStarted, AgentFailed]
 
 
 async def test_a_service_that_fell_silent_is_asked_again_by_another_connection() -> None:
@@ -241,10 +301,14 @@ async def test_a_service_that_is_not_there_cannot_be_reached() -> None:
 
 async def test_what_the_agent_does_not_permit_is_named() -> None:
     async with ElevenLabsEmulator(agent=new_agent("a", permits=PERMITS_NOTHING)) as service:
-        error = await failure(service)
-        assert error.kind == "refused"
-        assert "'prompt'" in str(error)
-        assert "cordboard elevenlabs sync" in str(error)
+        agent, caller = agent_for(service), Caller("Hi.")
+        await agent.start(caller.session)
+        failed = await caller.until(AgentFailed)
+        await agent.close()
+        assert failed.kind == "refused"
+        assert "'prompt'" in failed.reason
+        assert "cordboard elevenlabs sync" in failed.reason
+        assert service.connections == 1
 
 
 async def test_a_public_agent_needs_no_key() -> None:

@@ -264,6 +264,9 @@ def test_what_is_unfit_for_calls_is_seen_at_once() -> None:
     fit = new_agent(AGENT, events=NEEDED_EVENTS)
     assert unfit(provider(), fit) == ""
     assert unfit(provider(), {}) == unfit(provider(), []) == ""
+    fit["conversation_config"]["realtime_model"] = "eleven_realtime_v1_mini"
+    assert unfit(provider(), fit) == ""
+    assert "ignores `llm`" in unfit(provider(llm="gpt-5.2"), fit)
 
 
 NAMES = st.from_regex(r"[a-z_]{1,12}", fullmatch=True)

@@ -19,7 +19,7 @@ from cordboard.agent_api.service_protocol import Resumed
 from cordboard.audio.format import SLIN_8K, SLIN_16K, AudioFormat
 from cordboard.audio.resample import resample_pcm
 from cordboard.tools.payload import DATA_NOTE
-from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
+from cordboard.tools.tool import Effects, Limits, Status, ToolReply, ToolSpec
 from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live.errors import amounts_of, seconds_left
 from cordboard.vendors.gemini.live.protocol import GO_ON, GeminiProtocol
@@ -29,11 +29,10 @@ PLACE = {
     "properties": {"type": {"type": ["string", "null"]}, "days": {"type": "array"}},
     "required": [],
 }
-WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", PLACE)
-NEWS = ToolSpec("news", "mcp", "Tells the news.", {"type": "object", "properties": {}})
-BOOK = ToolSpec(
-    "book", "http", "Books.", {"type": "object", "properties": {}}, effects=Effects.DESTRUCTIVE
-)
+SLOW = Limits(timeout_ms=30_000)
+WEATHER = ToolSpec("weather", "mcp", "Tells the weather.", PLACE, limits=SLOW)
+NEWS = ToolSpec("news", "mcp", "Tells the news.", {"type": "object"}, limits=SLOW)
+BOOK = dataclasses.replace(NEWS, name="book", effects=Effects.DESTRUCTIVE)
 PAY = dataclasses.replace(BOOK, name="pay")
 TOOLS = (WEATHER, NEWS, BOOK, PAY)
 
@@ -131,13 +130,13 @@ async def test_the_key_is_in_a_header_and_nowhere_else() -> None:
     address = await call.protocol.address()
     assert address.url == (
         "wss://generativelanguage.googleapis.com/ws/"
-        "google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent"
+        "google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
     )
     assert address.headers == {"x-goog-api-key": "the-key"}
     assert "the-key" not in json.dumps(call.host.sent)
-    local = GeminiProtocol(settings(base_url="https://localhost:9/x", api_version="v1beta"), "k")
+    local = GeminiProtocol(settings(base_url="https://localhost:9/x", api_version="v1"), "k")
     assert (await local.address()).url.startswith("wss://localhost:9/x/ws/google.ai.gen")
-    assert "v1beta" in (await local.address()).url
+    assert ".v1." in (await local.address()).url
 
 
 def test_the_setup_says_what_is_configured_and_nothing_that_closes_the_call() -> None:
@@ -180,6 +179,8 @@ def test_the_setup_says_what_is_configured_and_nothing_that_closes_the_call() ->
         {"language_code": "en-US", "model": "gemini-2.5-flash-native-audio"},
         {"realtime_input_config": {"automatic_activity_detection": {"disabled": True}}},
         {"temperature": 3},
+        {"proactivity": {"proactive_audio": True}},
+        {"thinking_config": {"thinking_level": "low"}},
     ],
 )
 def test_settings_that_cannot_work_are_refused(values: dict[str, Any]) -> None:
@@ -372,9 +373,80 @@ def test_answers_beside_the_conversation_go_at_once_and_make_it_speak_once() -> 
     call.protocol.answer_tool(reply("1"))
     assert [(each["id"], each["scheduling"]) for each in call.answers()] == [
         ("2", "SILENT"),
-        ("1", "WHEN_IDLE"),
+        ("1", "INTERRUPT"),
     ]
     assert call.answers()[0]["response"] == {"status": "ok", "message": "All quiet."}
+
+
+@pytest.mark.parametrize(
+    ("behavior", "waits_for"),
+    [
+        ("by_timeout", {"book", "pay"}),
+        ("blocking", {"weather", "news", "book", "pay"}),
+        ("non_blocking", set()),
+        ("by_effects", {"book", "pay"}),
+    ],
+)
+def test_the_model_waits_for_the_tools_that_the_configuration_says(
+    behavior: str, waits_for: set[str]
+) -> None:
+    [setup] = Call(ready=False, function_behavior=behavior).sent("setup")
+    declared = setup["tools"][0]["functionDeclarations"]
+    assert {each["name"] for each in declared if each["behavior"] == "BLOCKING"} == waits_for
+
+
+def test_a_look_up_is_waited_for_unless_it_is_slow() -> None:
+    quick = dataclasses.replace(WEATHER, limits=Limits())
+    assert quick.effects is Effects.READ_ONLY
+    host, protocol = RecordingHost(), GeminiProtocol(settings(), "k")
+    protocol.begin(a_session(toolbox=(quick, NEWS), audio_format=SLIN_16K), host, None)
+    first, second = host.sent[0]["setup"]["tools"][0]["functionDeclarations"]
+    assert (first["behavior"], second["behavior"]) == ("BLOCKING", "NON_BLOCKING")
+
+
+def test_extended_thinking_has_a_level_and_never_waits_and_takes_no_scheduling() -> None:
+    model = {"model": "gemini-3.8-live-extended-thinking"}
+    call = Call(function_behavior="blocking", **model)
+    [setup] = call.sent("setup")
+    assert setup["generationConfig"]["thinkingConfig"] == {"thinkingLevel": "LOW"}
+    declared = setup["tools"][0]["functionDeclarations"]
+    assert {each["behavior"] for each in declared} == {"NON_BLOCKING"}
+    call.ask(("1", "weather"), ("2", "book"))
+    call.protocol.hear(bytes(640))
+    assert call.heard() == 1
+    call.protocol.answer_tool(reply("2"))
+    assert not call.answers()
+    call.protocol.answer_tool(reply("1"))
+    assert [set(each) for each in call.answers()] == [{"id", "name", "response"}] * 2
+    more = Call(ready=False, thinking_config={"thinking_level": "high"}, **model).sent("setup")
+    assert more[0]["generationConfig"]["thinkingConfig"] == {"thinkingLevel": "HIGH"}
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash-native-audio", "gemini-3.1-flash-live"])
+def test_older_models_wait_without_a_word_about_it(model: str) -> None:
+    [setup] = Call(ready=False, model=model).sent("setup")
+    declared = {each["name"]: each for each in setup["tools"][0]["functionDeclarations"]}
+    assert "behavior" not in declared["book"]
+    assert declared["weather"]["behavior"] == "NON_BLOCKING"
+
+
+def test_an_answer_that_a_result_cuts_has_not_told_the_result() -> None:
+    call = Call()
+    call.ask(("1", "weather"))
+    call.content(**spoken(tone(100, 24_000)), outputTranscription={"text": "I think"})
+    call.protocol.answer_tool(reply("1", "It is foggy."))
+    call.content(interrupted=True)
+    call.content(turnComplete=True)
+    assert not call.protocol.inform("The table is booked.")  # it would cut the answer
+    lost_1011(call)
+    call.again(owes=True)
+    assert "It is foggy." in call.words()[0][1]
+    call.content(**spoken(tone(100, 24_000)), outputTranscription={"text": "Foggy."})
+    call.content(generationComplete=True)
+    call.content(turnComplete=True)
+    lost_1011(call)
+    call.again(owes=True)
+    assert call.words() == [("user", GO_ON)]
 
 
 def test_answers_that_the_model_waits_for_go_together() -> None:
@@ -446,6 +518,16 @@ def test_a_call_that_was_taken_back_is_never_answered() -> None:
     assert call.heard() == 1
 
 
+def test_data_of_results_may_be_allowed_and_is_left_out_where_there_are_words() -> None:
+    assert GeminiProtocol(settings(), "k").payload.data == "wordless"
+    allowed = GeminiProtocol(settings(data="allow"), "k").payload
+    assert (allowed.data, allowed.max_bytes) == ("always", 8_192)
+    call = Call()
+    call.ask(("1", "weather"))
+    call.protocol.answer_tool(reply("1", "I found 2 entries.", data={"rows": [1, 2]}))
+    assert call.answers()[0]["response"]["data"] == {"rows": [1, 2]}
+
+
 def test_an_answer_is_never_empty() -> None:
     call = Call()
     call.ask(("1", "weather"))
@@ -492,12 +574,59 @@ def test_an_answer_that_came_while_disconnected_is_told_in_words_to_who_forgot_t
     call.again(owes=True)
     assert call.sent("setup")[0]["sessionResumption"] == {"handle": "h-1"}
     assert "historyConfig" not in call.sent("setup")[0]
+    [closed] = call.answers()  # otherwise the words would only end the exchange that was lost
+    assert (closed["id"], closed["response"]["status"]) == ("1", "error")
+    assert not call.words()
+    call.content(turnComplete=True)
+    assert "answer_done" not in call.names
     assert call.words() == [("user", "Book a table.")]
     assert call.sent("clientContent")[0]["turnComplete"] is False  # the answer comes with it
     call.protocol.answer_tool(reply("1", "It is booked."))
-    assert not call.answers()
+    assert len(call.answers()) == 1
     assert "It is booked." in call.words()[-1][1]
     assert call.sent("clientContent")[-1]["turnComplete"] is True
+
+
+def test_an_exchange_that_does_not_end_is_waited_for_a_second_and_no_sound_is_lost() -> None:
+    call = Call()
+    call.handle("h-1")
+    call.caller("Book a table.")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again(owes=True)
+    for _ in range(50):
+        call.protocol.hear(bytes(640))
+        call.host.clock += 0.02
+    assert call.heard() == 0
+    assert not call.words()
+    call.host.clock += 0.02
+    call.protocol.hear(bytes(640))
+    assert call.words() == [("user", "Book a table.")]
+    assert call.heard() == 51
+
+
+def test_an_exchange_that_has_ended_is_not_ended_again() -> None:
+    call = Call()
+    call.handle("h-1")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again()
+    call.content(turnComplete=True)
+    call.handle("h-2")
+    lost_1011(call)
+    call.again()
+    assert not call.answers()
+
+
+def test_a_model_that_ignores_the_lost_exchange_is_told_at_once() -> None:
+    call = Call(model="gemini-2.5-flash-native-audio-preview-12-2025")
+    call.handle("h-1")
+    call.caller("Book a table.")
+    call.ask(("1", "book"))
+    lost_1011(call)
+    call.again(owes=True)
+    assert not call.answers()
+    assert call.words() == [("user", "Book a table.")]
 
 
 def test_an_answer_is_given_by_its_id_to_who_still_waits_for_it() -> None:
@@ -518,7 +647,7 @@ def test_an_answer_that_may_not_have_arrived_is_given_again() -> None:
     call.protocol.answer_tool(reply("1"))
     lost_1011(call)
     call.again(owes=True)
-    assert [(each["id"], each["scheduling"]) for each in call.answers()] == [("1", "WHEN_IDLE")]
+    assert [(each["id"], each["scheduling"]) for each in call.answers()] == [("1", "INTERRUPT")]
     assert not call.words()
     call.content(**spoken(tone(20, 24_000)))
     call.handle("h-3")
@@ -597,6 +726,33 @@ def test_a_configuration_that_is_refused_is_not_tried_again() -> None:
     call = Call(ready=False)
     loss = call.protocol.lost(None, 1008, "models/x is not found for API version v1")
     assert (loss.kind, loss.again) == ("refused", False)
+
+
+def test_proactivity_is_sent_to_the_version_that_takes_it_and_never_turned_off() -> None:
+    alpha = {"api_version": "v1alpha"}
+    [sent] = Call(ready=False, proactivity={"proactive_audio": True}, **alpha).sent("setup")
+    assert sent["proactivity"] == {"proactiveAudio": True}
+    for values in ({}, {"proactivity": {"proactive_audio": False}, **alpha}):
+        assert "proactivity" not in Call(ready=False, **values).sent("setup")[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "problem"),
+    [
+        (404, None, "not found"),
+        (None, 1007, "Unknown name \"historyConfig\" at 'setup'"),
+        (None, 1008, "models/x is not found for API version v1, or is not supported"),
+    ],
+)
+def test_a_refusal_that_the_version_may_explain_names_it(
+    status: int | None, code: int | None, problem: str
+) -> None:
+    loss = Call(ready=False, api_version="v1").protocol.lost(status, code, problem)
+    assert (loss.kind, loss.again) == ("refused", False)
+    assert problem in loss.reason
+    assert "`api_version: v1`" in loss.reason
+    other = Call(ready=False).protocol.lost(None, 1007, "Requested voice X is not available")
+    assert "api_version" not in other.reason
 
 
 def test_a_session_that_is_closed_again_and_again_at_once_is_given_up() -> None:

@@ -70,9 +70,13 @@ class Talk:
 
 @contextlib.asynccontextmanager
 async def talking(
-    script: Script, greeting: str = "", start: bool = True, **settings: Any
+    script: Script,
+    greeting: str = "",
+    start: bool = True,
+    guess: str = "",
+    **settings: Any,
 ) -> AsyncIterator[Talk]:
-    async with GeminiLiveEmulator(script, pace=50) as emulator:
+    async with GeminiLiveEmulator(script, pace=50, versions=("v1beta",), guess=guess) as emulator:
         values = {"type": "gemini_live", "base_url": emulator.url, **settings}
         provider = GeminiLiveProvider.model_validate(values)
         caller = Caller(greeting, (WEATHER, BOOK))
@@ -140,13 +144,51 @@ async def test_two_tools_that_the_model_waits_for_are_answered_together() -> Non
 
 async def test_two_tools_beside_the_conversation_make_one_answer() -> None:
     both = Answer(asks=(Use("weather"), Use("weather", {"a": 1})), then="So: {results}")
-    async with talking(script(both)) as talk:
+    async with talking(script(both), function_behavior="non_blocking") as talk:
         talk.speak()
         first, second = await talk.asked(1), await talk.asked(2)
         talk.answer(second, "Two.")
         talk.answer(first, "One.")
         await talk.until_said("So: Two. One.")
         await talk.caller.until(AgentAudioDone)
+        assert talk.emulator.violations == []
+
+
+GUESS = "It is fifteen degrees with some clouds, I should think, but let me see."
+
+
+async def test_the_model_does_not_answer_a_look_up_out_of_its_head() -> None:
+    ask = Answer(asks=(Use("weather"),), then="It says: {results}")
+    async with talking(script(ask), guess=GUESS) as talk:
+        talk.speak()
+        talk.answer(await talk.asked(), "Fog, 12 degrees.")
+        await talk.until_said("It says: Fog, 12 degrees.")
+        await talk.caller.until(AgentAudioDone)
+        assert talk.words == "It says: Fog, 12 degrees."
+        assert talk.emulator.violations == []
+
+
+async def test_a_result_beside_the_conversation_cuts_what_the_model_makes_up() -> None:
+    ask = Answer(asks=(Use("weather"),), then="It says: {results}")
+    async with talking(script(ask), guess=GUESS, function_behavior="non_blocking") as talk:
+        talk.speak()
+        ask_id = await talk.asked()
+        await talk.caller.until(AgentAudio)
+        talk.caller.speaking = True
+        talk.answer(ask_id, "Fog, 12 degrees.")
+        await talk.caller.until(Interrupted)
+        await talk.until_said("It says: Fog, 12 degrees.")
+        assert GUESS not in talk.words
+        assert not talk.caller.of(AgentTrouble)
+        assert talk.emulator.violations == []
+
+
+async def test_extended_thinking_holds_a_conversation_with_a_tool() -> None:
+    book = Answer(asks=(Use("book"),), then="Done: {results}")
+    async with talking(script(book), model="gemini-3.8-live-extended-thinking") as talk:
+        talk.speak()
+        talk.answer(await talk.asked(), "Booked.")
+        await talk.until_said("Done: Booked.")
         assert talk.emulator.violations == []
 
 
@@ -166,7 +208,8 @@ async def test_barge_in_cuts_the_answer() -> None:
 async def test_a_result_is_taken_within_a_second_of_a_forced_1011(tool: str) -> None:
     ask = Answer(asks=(Use(tool),), then="It says: {results}")
     fault = Fault("ask", "close", code=1011)
-    async with talking(script(ask, faults=(fault,))) as talk:
+    behavior = "by_effects"  # so that the model waits for one of the two
+    async with talking(script(ask, faults=(fault,)), function_behavior=behavior) as talk:
         talk.speak()
         ask_id = await talk.asked()
         clock = asyncio.get_running_loop().time
@@ -184,7 +227,8 @@ async def test_a_result_is_taken_within_a_second_of_a_forced_1011(tool: str) -> 
 async def test_a_result_that_the_loss_swallowed_is_given_again(tool: str, do: Any) -> None:
     ask = Answer(asks=(Use(tool),), then="It says: {results}")
     fault = Fault("result", do, code=1011 if do == "close" else 0)
-    async with talking(script(ask, faults=(fault,))) as talk:
+    behavior = "by_effects"
+    async with talking(script(ask, faults=(fault,)), function_behavior=behavior) as talk:
         talk.speak()
         talk.answer(await talk.asked(), "Four.")
         await talk.until_said("It says: Four.")
@@ -256,6 +300,13 @@ async def test_what_makes_no_sense_changes_nothing(do: Any) -> None:
         await talk.until_said("It says: Four.")
         assert len(talk.caller.of(ToolAsked)) == 1
         assert not talk.caller.of(AgentFailed)
+
+
+async def test_a_version_without_the_live_api_is_named_and_not_tried_again() -> None:
+    async with talking(script(), start=False, api_version="v1") as talk:
+        with pytest.raises(AgentError, match="`api_version: v1`") as refused:
+            await talk.agent.start(talk.caller.session)
+        assert refused.value.kind == "refused"
 
 
 async def test_a_wrong_key_and_a_wrong_model_are_not_tried_again() -> None:

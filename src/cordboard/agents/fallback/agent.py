@@ -38,21 +38,54 @@ from cordboard.agent_api.agent import (
 from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.active import ActiveAgent
-from cordboard.agents.fallback.handover import say_bridge
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.fallback.spoken_so_far import SpokenSoFar
-from cordboard.agents.fallback.start_times import HOLD_ON, START_SECONDS, share
 from cordboard.agents.fallback.tool_memory import ToolMemory
 from cordboard.agents.fallback.unavailable import UnavailableAgent
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.audio.format import AudioFormat
+from cordboard.audio.transcoder import Transcoder
 from cordboard.config.schema import Config
-from cordboard.errors import AgentError, FailureKind
+from cordboard.errors import AgentError, FailureKind, VoiceError
 from cordboard.speech.caller_sound import CallerSound
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.tool import ToolReply
 
 log = structlog.get_logger()
+
+
+START_SECONDS = 14.0
+"""Limit for all of a chain to start, within the limit of a call (`calls.call`). Each
+remaining provider gets an equal part of the remaining time."""
+LONGEST_START = 5.0
+"""Limit for one agent while there is another: a working one has started within a second or two."""
+HOLD_ON = 4.0
+"""Time after which a caller who was not greeted yet is asked to wait."""
+
+
+LIMIT = 4.0
+"""Timeout of the voice in seconds."""
+
+
+async def say_bridge(
+    voice: Voice, text: str, target: AudioFormat, write: Callable[[bytes], None]
+) -> None:
+    """Write the text as sound; only part of it, or nothing, when the voice fails."""
+    source = AudioFormat("slin", target.rate)
+    transcoder = Transcoder(source, target)
+    try:
+        async with asyncio.timeout(LIMIT):
+            async for pcm in voice.speak(text, rate=target.rate):
+                write(transcoder.convert(pcm))
+    except (VoiceError, TimeoutError) as error:
+        log.warning("bridging_phrase_failed", error=repr(error))
+
+
+def share(seconds: float, others: int) -> float | None:
+    """Return the part of the remaining time that an agent may take. None: no limit, because no
+    other agent is behind it."""
+    part = max(1.0, seconds / (1 + others))
+    return min(part, LONGEST_START) if others else None
 
 
 def sentences(config: Config) -> Iterator[str]:
@@ -111,13 +144,9 @@ class FallbackAgent:
         self._tools = ToolMemory(())
         self._seats = 0
         self._seat = self._first_seat()
-        self._formats = self._seat.agent.formats
+        self.formats = self._seat.agent.formats
 
     # cordboard.agent_api.agent.Agent
-
-    @property
-    def formats(self) -> tuple[AudioFormat, ...]:
-        return self._formats
 
     @property
     def payload(self) -> PayloadLimits:

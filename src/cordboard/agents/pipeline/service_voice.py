@@ -41,7 +41,6 @@ class Synthesis(Protocol):
     @property
     def provider(self) -> str:
         """The part's type, as in the configuration."""
-        ...
 
     @property
     def model(self) -> str: ...
@@ -50,12 +49,10 @@ class Synthesis(Protocol):
     def paid_by(self) -> PaidBy:
         """The unit that the service bills; the other unit is not reported, because it has no
         price."""
-        ...
 
     def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """Yield s16 samples at `rate`, piece by piece. Closing the generator ends the request.
         Raises `VoiceError`."""
-        ...
 
     async def close(self) -> None: ...
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -41,7 +41,6 @@ from cordboard.agents.realtime.audio_replay import AudioReplay
 from cordboard.agents.realtime.engine_speech import EngineSpeech
 from cordboard.agents.realtime.greetings import GreetingCache, GreetingListener, greeting_key
 from cordboard.agents.realtime.reconnecting import Connect, LinkSettings, ServiceLink
-from cordboard.agents.realtime.service_side import ServiceSide
 from cordboard.agents.realtime.turns import Turns
 from cordboard.audio.format import AudioFormat
 from cordboard.config.conversation import BargeIn
@@ -51,7 +50,7 @@ from cordboard.net.service_websocket import ServiceConnection
 from cordboard.speech.turns.events import AgentVoice
 from cordboard.speech.user_turns import HearingParts
 from cordboard.tools.payload import PayloadLimits
-from cordboard.tools.tool import ToolReply
+from cordboard.tools.tool import JsonObject, ToolReply
 
 log = structlog.get_logger()
 
@@ -283,7 +282,7 @@ class RealtimeAgent:
         log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
         self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
 
-    # service_side.Behind
+    # ServiceSide
 
     def session_accepted(self) -> None:
         waiting, self._waiting_replies = self._waiting_replies, []
@@ -432,3 +431,84 @@ class RealtimeAgent:
         else:
             self._greeting_failed = True
             self._link.replace(reason, "stalled")
+
+
+class ServiceSide:
+    """The protocol's view of the agent: its `ProtocolHost`. Passes each call to the responsible
+    part."""
+
+    def __init__(
+        self, link: ServiceLink, talk: Turns, own: EngineSpeech, agent: RealtimeAgent
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._link = link
+        self._talk = talk
+        self._own = own
+        self._agent = agent
+
+    def now(self) -> float:
+        return self._loop.time()
+
+    def send_text(self, message: bytes) -> None:
+        self._link.send_text(message)
+
+    def send_binary(self, data: bytes) -> None:
+        self._link.send_binary(data)
+
+    def ready(self) -> None:
+        self._link.accepted()
+        self._agent.session_accepted()
+
+    def reconnect(self, reason: str) -> None:
+        self._link.replace(reason)
+
+    def failed(self, kind: FailureKind, reason: str) -> None:
+        self._link.give_up(kind, reason)
+
+    def ended(self, reason: str) -> None:
+        self._agent.emit(AgentEnded(reason))
+
+    def ignored(self, why: str, detail: str = "") -> None:
+        self._agent.ignored(why, detail)
+
+    def caller_started(self, at: float | None = None) -> None:
+        self._own.drop_needless()
+        self._own.service_stopped()
+        self._talk.caller_started(at)
+
+    def caller_stopped(self, last_speech_at: float | None = None) -> int:
+        return self._talk.caller_stopped(last_speech_at)
+
+    def caller_text(self, text: str, turn: int | None = None) -> None:
+        self._talk.caller_text(text, turn)
+        if text.strip():
+            self._agent.caller_said(text)
+
+    def agent_words(self, text: str) -> None:
+        self._talk.agent_words(text)
+
+    def agent_sound(self, sound: bytes, item: str = "") -> None:
+        self._talk.agent_sound(sound, item)
+
+    def agent_speech(self, speech: Speech | None) -> None:
+        self._talk.agent_speech(speech)
+
+    def unsaid(self, speech: Speech) -> None:
+        self._own.service_refused(speech)
+
+    def answer_done(self) -> None:
+        self._own.service_stopped()
+        self._talk.answer_done()
+
+    def interrupted(self) -> None:
+        self._own.service_stopped()
+        self._talk.cut()
+
+    def tool_asked(self, call_id: str, name: str, arguments: JsonObject) -> None:
+        self._talk.tool_asked(call_id, name, arguments)
+
+    def tool_cancelled(self, call_id: str) -> None:
+        self._talk.tool_cancelled(call_id)
+
+    def used(self, model: str, amounts: Mapping[str, float]) -> None:
+        self._talk.used(model, amounts)

@@ -9,7 +9,7 @@ other does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Protocol
 
@@ -18,8 +18,8 @@ import structlog
 from cordboard.agent_api.agent import INTERNAL, AgentAudio, AgentEvent, AgentText, AgentTrouble
 from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
-from cordboard.agents.realtime.engine_voice import spoken
 from cordboard.audio.format import AudioFormat
+from cordboard.audio.g711 import linear_to_alaw, linear_to_ulaw
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import VoiceError
 
@@ -31,10 +31,24 @@ SERVICE_VOICE_LIMIT = 2.5
 """Seconds within which a service begins a sentence that it has accepted; after that it will not."""
 SERVICE_FILLER_LIMIT = 1.5
 """Seconds within which a service begins a filler: after that the caller has waited for long."""
+SERVICE_ONLY_LIMIT = 8.0
+"""Seconds within which a service begins a sentence that only it can speak."""
 MOST_GIVEN = 8
 """Most sentences with the service at a time; it has forgotten older ones."""
 VOICE_LIMIT = 8.0
 """Seconds until a text's next sound; beyond that the voice has failed."""
+
+
+async def spoken(voice: Voice, text: str, audio_format: AudioFormat) -> AsyncIterator[bytes]:
+    """Yield the sound of a text in a call's format. Raises `VoiceError`."""
+    async for pcm in voice.speak(text, rate=audio_format.rate):
+        match audio_format.encoding:
+            case "ulaw":
+                yield linear_to_ulaw(pcm)
+            case "alaw":
+                yield linear_to_alaw(pcm)
+            case "slin":
+                yield pcm
 
 
 class SpeechHost(Protocol):
@@ -46,24 +60,19 @@ class SpeechHost(Protocol):
 
     def service_speaks(self) -> bool:
         """True if the service is in the middle of an answer and has not stalled."""
-        ...
 
     def service_sleeps(self) -> bool:
         """True if the service has been silent for too long to be given a sentence."""
-        ...
 
     def thinks_for(self) -> float | None:
         """Return the seconds for which the service has been thinking. None: a tool is running, or
         the service has stopped in the middle of an answer."""
-        ...
 
     def service_says(self, speech: Speech) -> bool:
         """Have the service say it; False when it cannot."""
-        ...
 
     def service_tells(self, text: str) -> bool:
         """Have the model tell the caller this in its own words; False when it cannot now."""
-        ...
 
     def hold_service(self) -> None: ...
 
@@ -71,11 +80,9 @@ class SpeechHost(Protocol):
 
     def spoken(self, speech: Speech) -> None:
         """Note that a sentence was spoken or dropped: perhaps nothing is owed any more."""
-        ...
 
     def unsaid(self, speech: Speech, reason: str) -> None:
         """Note that neither voice could say it."""
-        ...
 
 
 class EngineSpeech:
@@ -162,10 +169,13 @@ class EngineSpeech:
             late.drop()
 
     def connected_again(self) -> None:
-        """Say the late answer again: the new connection's model does not know it."""
+        """Say the late answer again, and the sentences that the service has accepted and not begun:
+        the new connection does not know them."""
         late, self._late = self._late, None
-        if late is not None:
-            self.say(late)
+        again = [speech for speech in self._given if not speech.bridges]
+        self._given = [speech for speech in self._given if speech.bridges]
+        for speech in (*again, *((late,) if late is not None else ())):
+            self.say(speech)
 
     def _service_began(self) -> None:
         self._service_done.clear()
@@ -237,15 +247,18 @@ class EngineSpeech:
         await self._by_either_voice(speech, SERVICE_VOICE_LIMIT, by_service=by_service)
 
     async def _by_either_voice(self, speech: Speech, seconds: float, *, by_service: bool) -> None:
-        """Give the service `seconds` to begin; otherwise the engine's own voice speaks."""
+        """Give the service `seconds` to begin, or longer if nothing else can speak; otherwise the
+        engine's own voice speaks."""
         host = self._host
         asked = by_service and self._service_says(speech)
-        if asked and await self._service_begins(speech, seconds):
+        limit = seconds if self._voice is not None else SERVICE_ONLY_LIMIT
+        if asked and await self._service_begins(speech, limit):
             return
         if self._voice is not None:
             await self._speak(speech, self._voice)
-        elif not self._service_says(speech):
-            host.unsaid(speech, "there is no voice for it")
+        elif asked or not self._service_says(speech):
+            why = "the service does not begin it" if asked else "there is no voice for it"
+            host.unsaid(speech, why)
             host.spoken(speech)
             if speech.purpose == "late answer" and not speech.over:
                 self._late = speech  # for the next connection
@@ -266,13 +279,12 @@ class EngineSpeech:
         return True
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
-        """False when the service has accepted this but does not begin it, and the engine can speak
-        it."""
+        """False when the service has accepted this but does not begin it."""
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return self._voice is None or not self._take_back(speech)
+            return not self._take_back(speech)
         return True
 
     async def _wait_for_the_service(self) -> None:

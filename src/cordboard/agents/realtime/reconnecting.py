@@ -51,7 +51,6 @@ class LinkOwner(Protocol):
 
     def introduce(self, *, again: bool) -> None:
         """Have the protocol begin on a new connection."""
-        ...
 
     def receive_text(self, message: bytes) -> None: ...
 
@@ -59,15 +58,12 @@ class LinkOwner(Protocol):
 
     def link_lost(self) -> None:
         """Note that the connection is gone; a new one is being tried."""
-        ...
 
     def link_restored(self, reason: str) -> None:
         """Note that there is a new connection; `reason` is the reason for it."""
-        ...
 
     def link_failed(self, kind: FailureKind, reason: str) -> None:
         """Note that there will be no new connection."""
-        ...
 
 
 class _Refused(Exception):

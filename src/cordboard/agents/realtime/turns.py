@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from cordboard.agent_api.agent import (
@@ -31,8 +32,8 @@ from cordboard.agent_api.service_protocol import CutItem
 from cordboard.agent_api.speech import Speech
 from cordboard.agents.realtime.audio_replay import AudioReplay
 from cordboard.agents.realtime.greetings import GreetingListener
-from cordboard.agents.realtime.spoken_items import SpokenItems
 from cordboard.agents.realtime.unanswered_speech import SURELY_A_VOICE, UnansweredSpeech
+from cordboard.audio.format import AudioFormat
 from cordboard.audio.voice_trace import VoiceTrace
 from cordboard.tools.tool import JsonObject, ToolAsk
 
@@ -49,12 +50,58 @@ MAX_HELD_BYTES = 960_000
 """Sound of an answer that waits for a sentence of the engine: a minute of G.711 and more."""
 
 
+MAX_TURNS = 4
+"""Turns that may still be on their way to the caller; older ones have been heard."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    turn: int
+    item: str
+    size: int
+
+
+class SpokenItems:
+    """The pieces of the service's sound that were handed over, so that a cut can name them. Pure
+    bookkeeping, in bytes of the session's format.
+    """
+
+    def __init__(self, audio_format: AudioFormat) -> None:
+        self._format = audio_format
+        self._pieces: list[_Piece] = []
+
+    def add(self, turn: int, item: str, size: int) -> None:
+        """Note that `size` more bytes of this piece were handed over."""
+        last = self._pieces[-1] if self._pieces else None
+        if last is not None and last.turn == turn and last.item == item:
+            last.size += size
+            return
+        self._pieces.append(_Piece(turn, item, size))
+        if self._pieces[0].turn < turn - MAX_TURNS:
+            self._pieces = [p for p in self._pieces if p.turn >= turn - MAX_TURNS]
+
+    def cut(self, heard_ms: int, turn: int) -> tuple[CutItem, ...]:
+        """Return the pieces that the caller did not hear completely, given `heard_ms` of sound
+        heard since the first sound of `turn`. Forgets all pieces."""
+        cut: list[CutItem] = []
+        begin = 0.0
+        for piece in self._pieces:
+            if piece.turn < turn:
+                continue
+            length = self._format.duration_ms(piece.size)
+            if heard_ms < begin + length:
+                heard = max(0, min(int(heard_ms - begin), int(length)))
+                cut.append(CutItem(piece.item, heard))
+            begin += length
+        self._pieces.clear()
+        return tuple(cut)
+
+
 class Stage(Protocol):
     """The part of the shell that `Turns` uses."""
 
     def emit(self, event: AgentEvent) -> None:
         """Pass the event to the call; do nothing once the agent is closed."""
-        ...
 
     def ignored(self, why: str, detail: str = "") -> None: ...
 
@@ -64,16 +111,13 @@ class EngineSentences(Protocol):
 
     def answer_begins(self) -> Speech | None:
         """Note that the model begins an answer. Return the late answer that it includes, if any."""
-        ...
 
     def begins(self, speech: Speech) -> bool:
         """Note that the service begins a sentence of the engine. True if it must still be
         spoken."""
-        ...
 
     def settled(self) -> None:
         """Note that the model owes nothing any more."""
-        ...
 
 
 class Turns:
@@ -337,20 +381,30 @@ class Turns:
 
     def lost(self) -> None:
         """Close the answer: the connection is gone. A turn with a tool call of the model is over,
-        though the model was not yet sure of that."""
-        late = self._late
+        though the model was not yet sure of that; so is one that was only a sentence of the
+        engine, which a new connection does not repeat."""
+        late, given, turn = self._late, self._given, self._answer_turn
         if late is not None and self._answer_turn == self.turn:
             self.owes = False  # the late answer is told again; nothing else was owed
         self._close()
         if late is not None:
             late.cut()
+        if given is not None and turn is not None:
+            given.cut()
+            if not (self.owes or self.asks):
+                self._tell(AgentAudioDone(turn))
         self._muted = False
         self._forget_greeting()
         if self.caller_speaks and self._asked_in > self.turn:
             self.caller_stopped(None)
 
     def given_up(self) -> None:
-        """Note that there will be no new connection: this service owes nothing any more."""
+        """Note that there will be no new connection: this service owes nothing any more. A voice
+        that it has not reported is reported here, so that the next agent hears it."""
+        began, last = self._trace.began_at, self._trace.last_voice_at or 0.0
+        unreported = self.unheard and not self.not_written_down
+        if unreported and began is not None and self._loop.time() - last <= LONGEST_PAUSE:
+            self._stage.emit(CallerStarted(began))
         self.lost()
         self.owes = self._done_pending = False
         self.asks.clear()

@@ -20,7 +20,6 @@ from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard.audio.levels import first_audible, last_audible
-from cordboard.calls.media.heard_text import heard_words
 from cordboard.calls.offer import Media
 
 BEGUN_MS = 100
@@ -33,6 +32,45 @@ _LINEAR: Mapping[Encoding, Callable[[bytes], bytes]] = {
     "ulaw": ulaw_to_linear,
     "alaw": alaw_to_linear,
 }
+
+
+_DIGIT = 4.0
+"""Duration of a spoken digit, in letters."""
+_BETWEEN = 1.0
+_PAUSES = {",": 3.0, ";": 4.0, ":": 4.0, ".": 5.0, "!": 5.0, "?": 5.0}
+"""Duration of the pause after a word with this last character, in letters."""
+
+
+def heard_words(text: str, share: float) -> str:
+    """Return the whole words of `text` that were heard after this share (0 to 1) of its sound.
+
+    Voices do not report it. Each word gets a share of the sound by the time it takes to speak: by
+    its letters, not equal shares per word. Digits are spoken as whole words; a comma or a full stop
+    is a pause.
+
+    Measured on 40 cuts through eight sentences of the offline voice, with a recogniser to find what
+    was heard: 0.65 words off on average and at most one in 92 % (equal shares per word: 1.08 and 68
+    %).
+    """
+    words = text.split()
+    if share >= 1 or not words:
+        return " ".join(words)
+    spoken = [_letters(word) for word in words]
+    pauses = [_BETWEEN + _PAUSES.get(word[-1], 0.0) for word in words[:-1]]
+    reached = share * (sum(spoken) + sum(pauses))
+    heard, at = 0, 0.0
+    for letters, pause in zip(spoken, [*pauses, 0.0], strict=True):
+        at += letters
+        if at > reached + 1e-6:
+            break
+        heard += 1
+        at += pause
+    return " ".join(words[:heard])
+
+
+def _letters(word: str) -> float:
+    """Return the spoken duration of a word, in letters."""
+    return sum(_DIGIT if sign.isdigit() else float(sign.isalpha()) for sign in word) or 1.0
 
 
 @dataclass(frozen=True, slots=True)

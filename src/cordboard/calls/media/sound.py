@@ -28,7 +28,6 @@ class SoundRecorder(Protocol):
 
     def mute(self, since: float, until: float | None) -> None:
         """Record silence of the caller in this stretch; None: until `unmute`."""
-        ...
 
     def unmute(self, at: float) -> None: ...
 

@@ -28,7 +28,7 @@ class TranscodedMedia:
 
     def __init__(self, media: Media, audio_format: AudioFormat) -> None:
         self._media = media
-        self._format = audio_format
+        self.format = audio_format
         self._out = Transcoder(audio_format, media.format)
         self._fresh = False
         """True if sound was written since the last frame was sent."""
@@ -38,10 +38,6 @@ class TranscodedMedia:
         self._sent_back = Transcoder(media.format, audio_format)
         self._sent_back.settle()
         media.on_sent(self._sent)
-
-    @property
-    def format(self) -> AudioFormat:
-        return self._format
 
     def on_audio(self, callback: Callable[[bytes], None]) -> None:
         self._media.on_audio(lambda sound: callback(self._heard.convert(sound)))

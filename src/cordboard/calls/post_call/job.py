@@ -67,7 +67,6 @@ class JobTaker(Protocol):
 
     async def put(self, jobs: Iterable[PostCallJob]) -> bool:
         """Take over jobs. Return True if they are on the disk, so that no crash can lose them."""
-        ...
 
 
 def decode(content: bytes, now: float) -> PostCallJob:

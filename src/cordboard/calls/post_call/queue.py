@@ -23,15 +23,15 @@ from typing import Any, Literal, Protocol
 
 import structlog
 
-from cordboard.calls.phase_records import PhaseRecords
 from cordboard.calls.post_call.files import PostCallFiles
 from cordboard.calls.post_call.job import PostCallJob, is_hopeless, retry_pause
 from cordboard.calls.post_call.schedule import UNKNOWN, JobSchedule
+from cordboard.calls.tools.events import PhaseRecords
 from cordboard.config.call_phases import PostCallRetries
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
+from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.no_caller import NoCaller
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from cordboard.audio.format import AudioFormat
-from cordboard.audio.wav_header import WavHeader
+from cordboard.audio.wav import WavHeader
 from cordboard.calls import events
 from cordboard.calls.dtmf import EARLY, TONE_BEFORE
 from cordboard.calls.ledger import Ledger

@@ -1,7 +1,7 @@
 """Deletes recordings whose retention period has ended.
 
 Only files that the engine itself recorded are deleted: `<day>/*.wav` in `calls.directory` whose
-header names Cordboard and the day and context of the call (`audio.wav_header`). Files that an
+header names Cordboard and the day and context of the call (`audio.wav`). Files that an
 operator adds, copies elsewhere or converts stay. The retention period is the context's present
 setting; for a context that no longer exists, its setting when the call was recorded. Ledgers are
 kept.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from cordboard.audio.wav_header import read_comment
+from cordboard.audio.wav import read_comment
 
 log = structlog.get_logger()
 

@@ -25,7 +25,7 @@ import structlog
 from cordboard import private_files
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import alaw_to_linear, linear_to_ulaw, ulaw_to_linear
-from cordboard.audio.wav_header import LARGEST, WavHeader
+from cordboard.audio.wav import LARGEST, WavHeader
 
 log = structlog.get_logger()
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from cordboard.config.chosen import BrokenPart, BrokenTool
 from cordboard.config.explain import suggestion
 from cordboard.config.files import is_file
-from cordboard.config.provider_chains import chain_of, providers_in_use
-from cordboard.config.providers.services import paid_parts, parts_of
-from cordboard.config.schema import Config, Context
+from cordboard.config.providers import paid_parts, parts_of
+from cordboard.config.schema import Config, Context, chain_of, providers_in_use
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
@@ -46,10 +45,10 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
         if provider is None:
             continue  # reported elsewhere
         for paid in paid_parts(provider):
-            missing = paid.service.missing_key(environ)
+            missing = paid.section.missing_key(environ)
             if missing:
-                place: KeyPath = ("providers", name, *((paid.part,) if paid.part else ()))
-                yield document.problem(place, f"{paid.service.type} has {missing}", fatal=False)
+                place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
+                yield document.problem(place, f"{paid.section.type} has {missing}", fatal=False)
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:
@@ -80,8 +79,8 @@ def _budget(config: Config, context: Context, path: KeyPath, document: Document)
     for name in chain_of(config, context):
         provider = config.providers.get(name)
         for paid in paid_parts(provider) if provider is not None else ():
-            kind = paid.service.type
-            for model in paid.service.paid_models or ("",):
+            kind = paid.section.type
+            for model in paid.section.paid_models or ("",):
                 wanted = f"{kind}/{model}" if model else kind
                 if wanted in told or config.prices.find(kind, model) is not None:
                     continue

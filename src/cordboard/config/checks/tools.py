@@ -14,9 +14,13 @@ from cordboard.config.explain import suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix
 from cordboard.config.schema import Config, Context
-from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, group_server
-from cordboard.config.tools.mcp_tool import McpToolEntry
-from cordboard.config.tools.python_tool import PythonTool
+from cordboard.config.tools.entry import (
+    BUILTIN_TOOLS,
+    BuiltinTool,
+    McpToolEntry,
+    PythonTool,
+    group_server,
+)
 from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem

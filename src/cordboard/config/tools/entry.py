@@ -7,7 +7,7 @@
       convert: {kind: python, function: "my_tools:convert"}
       book: {kind: workflow, steps: [...]}
 
-The sections of `http`, `mcp`, `python` and `workflow` have files of their own beside this one.
+The sections of `http` and `workflow` have files of their own beside this one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from cordboard.config.chosen import Chosen
-from cordboard.config.patterns import DIALPLAN_CONTEXT, EXTENSION, Name
+from cordboard.config.patterns import (
+    DIALPLAN_CONTEXT,
+    ENTRY_POINT,
+    EXTENSION,
+    Name,
+    ServerId,
+    ToolName,
+)
 from cordboard.config.section import Section
 from cordboard.config.sections.tool import ToolRules, ToolSection
 from cordboard.config.tools.http_tool import HttpTool
-from cordboard.config.tools.mcp_tool import McpTool, McpToolEntry
-from cordboard.config.tools.python_tool import PythonTool
 from cordboard.config.tools.workflow_tool import WorkflowTool
 
 BUILTIN_TOOLS: Mapping[str, str] = {
@@ -35,6 +40,33 @@ BUILTIN_TOOLS: Mapping[str, str] = {
     "resume_recording": "Continues the recording.",
 }
 """The tools that need no server, with a description for the documentation."""
+
+
+class PythonTool(ToolSection):
+    """A tool that is a Python function: its typed signature makes the schema of the arguments, its
+    docstring the description."""
+
+    kind: Literal["python"] = Field(description="The kind of tool.")
+    function: str = Field(
+        pattern=ENTRY_POINT,
+        description="`module:function`, imported from the packages of the engine's Python.",
+    )
+
+
+class McpTool(ToolRules):
+    """One offered tool of a server, with its name and speech. Rules that are left out come from
+    the server's `defaults`."""
+
+    name: str = Field(description="The tool's name as the server gives it.")
+    expose_as: ToolName | None = Field(None, description="Default: mcp_{server}_{tool}.")
+
+
+class McpToolEntry(ToolSection):
+    """A tool of an MCP server; as if it stood under the server's `tools:` with this name."""
+
+    kind: Literal["mcp"] = Field(description="The kind of tool.")
+    server: ServerId = Field(description="Name under `mcp.servers`.")
+    tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
 
 
 class TransferDestination(Section):

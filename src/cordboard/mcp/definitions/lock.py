@@ -1,20 +1,36 @@
-"""The accepted definition of each MCP tool, and the comparison of a listed tool with it. Pure.
+"""The accepted definition of each MCP tool, its file, and the comparison of a listed tool with it.
 
 A server may change a tool's description and parameters at any time, also after the operator has
 reviewed them. A `Lock` pins a SHA-256 of each definition as agents receive it, and the definition
-itself, so that a change can be shown. `cordboard.mcp.definitions.lockfile` stores it in a file.
+itself, so that a change can be shown.
+
+The file (`mcp.lock_file`, by default `mcp.lock` beside the configuration) is meant to be kept under
+version control: JSON, sorted, one value per line. Only `cordboard mcp accept` writes it, never a
+running engine. For a server without an entry, nothing has been accepted yet.
+
+    {"version": 1, "servers": {"aviation": {"get_atis": {"sha256": "...", "definition": {...}}}}}
+
+All functions for the file except `diff` block on the disk: call them in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 import mcp_types as types
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cordboard.errors import ConfigProblem
-from cordboard.mcp.definitions.definition import ListedTool, read_tool
+from cordboard.errors import ConfigError, ConfigProblem
+from cordboard.mcp.definitions.definition import ListedTool, fingerprint_of, read_tool
 from cordboard.mcp.definitions.diff import MAX_LINES, definition_diff, heading
 from cordboard.tools.tool import JsonObject
 
@@ -119,3 +135,193 @@ def diff(old: Lock, new: Lock) -> str:
             lines.append(heading(server, tool, standing))
             lines += definition_diff(was.definition if was else {}, now.definition if now else {})
     return "\n".join(lines)
+
+
+__all__ = [
+    "Judgement",
+    "Lock",
+    "Standing",
+    "diff",
+    "load_lock",
+    "save_lock",
+    "try_load_lock",
+]
+
+VERSION = 1
+MAX_FILE_BYTES = 64 * 1024 * 1024
+_NEW_FILE_MODE = 0o644
+
+
+def load_lock(path: Path) -> Lock:
+    """Return the lock in that file; an empty one if the file does not exist.
+
+    Raises `ConfigError` with file and line if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        return Lock()
+    except OSError as error:
+        raise _damaged(path, f"cannot be read: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise _damaged(path, f"has more than {MAX_FILE_BYTES} bytes")
+    return _parse(data, path)
+
+
+def try_load_lock(path: Path) -> Lock:
+    """Like `load_lock`, but an unreadable file gives a lock with a `problem`."""
+    try:
+        return load_lock(path)
+    except ConfigError as error:
+        return Lock(problem=replace(error.problems[0], fatal=False))
+
+
+def save_lock(path: Path, lock: Lock) -> None:
+    """Write the entries that `lock` has changed; all others stay as they are in the file now.
+
+    Atomic: readers see the old file or the new one, also after a power cut. Concurrent writers wait
+    for each other. The file keeps its mode. Raises `ConfigError`.
+    """
+    path = path.resolve()
+    try:
+        with _alone_in(path.parent):
+            present = load_lock(path)
+            servers = {
+                name: pins for name, pins in present.servers.items() if name not in lock.changed
+            }
+            servers |= {name: lock.servers[name] for name in lock.changed if name in lock.servers}
+            _replace_file(path, _text(servers))
+    except OSError as error:
+        raise _damaged(path, f"cannot be written: {error.strerror}") from error
+
+
+# --- the file ------------------------------------------------------------------------------
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    definition: dict[str, Any]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    version: int
+    servers: dict[str, dict[str, _Entry]]
+
+
+def _parse(data: bytes, path: Path) -> Lock:
+    try:
+        raw = json.loads(data, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise _damaged(path, f"is not JSON: {error.msg}", error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"is not JSON: {error}") from error
+    if isinstance(raw, dict) and isinstance(raw.get("version"), int) and raw["version"] > VERSION:
+        raise _damaged(path, f"has version {raw['version']}; this engine knows {VERSION}", 1)
+    try:
+        file = _File.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = [str(part) for part in first["loc"]]
+        words = f"has a wrong entry at {'.'.join(place) or 'the top'}: {first['msg']}"
+        raise _damaged(path, words, _line_of(data, place)) from error
+    servers: dict[str, dict[str, Pin]] = {}
+    for server, tools in file.servers.items():
+        servers[server] = {}
+        for tool, entry in tools.items():
+            if _fingerprint(entry.definition) != entry.sha256:
+                words = f"was altered: servers.{server}.{tool}.sha256 is not that of its definition"
+                line = _line_of(data, ["servers", server, tool, "sha256"])
+                raise _damaged(path, words, line)
+            servers[server][tool] = Pin(entry.sha256, entry.definition)
+    return Lock(servers)
+
+
+def _fingerprint(definition: dict[str, Any]) -> str:
+    try:
+        return fingerprint_of(definition)
+    except TypeError:  # numbers and texts that no definition can contain
+        return ""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} appears twice")
+    return found
+
+
+def _line_of(data: bytes, place: list[str]) -> int | None:
+    """Return the 1-based line of the deepest key of `place` found in a file written by `_text`."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    found, number = None, 0
+    for depth, key in enumerate(place, start=1):
+        start = f"{' ' * depth}{json.dumps(key, ensure_ascii=False)}:"
+        while number < len(lines) and not lines[number].startswith(start):
+            number += 1
+        if number == len(lines):
+            break
+        found = number + 1
+    return found
+
+
+def _text(servers: Mapping[str, Mapping[str, Pin]]) -> str:
+    whole = {
+        "version": VERSION,
+        "servers": {
+            server: {
+                tool: {"sha256": pin.sha256, "definition": pin.definition}
+                for tool, pin in pins.items()
+            }
+            for server, pins in servers.items()
+        },
+    }
+    return json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Block other writers of this directory. Leaves no lock file behind."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+        os.fsync(descriptor)  # the rename itself
+    finally:
+        os.close(descriptor)
+
+
+def _replace_file(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
+            _take_over(path, descriptor)
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _take_over(path: Path, descriptor: int) -> None:
+    """Copy owner and mode of the old file to the new one."""
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        os.fchmod(descriptor, _NEW_FILE_MODE)
+        return
+    with suppress(PermissionError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, old.st_mode & 0o7777)
+
+
+def _damaged(path: Path, words: str, line: int | None = None) -> ConfigError:
+    message = f"the MCP lockfile {words}"
+    return ConfigError([ConfigProblem(message, key="mcp.lock_file", file=str(path), line=line)])

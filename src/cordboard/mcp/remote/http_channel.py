@@ -16,12 +16,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import httpcore2
 import httpx2
 
-from cordboard.errors import McpAddressRefused, McpError, McpLoginFailed, McpUnavailable
+from cordboard.errors import McpAddressRefused, McpError, McpLoginFailed, McpTimeout, McpUnavailable
 from cordboard.mcp.lines import MAX_LINE_BYTES
 from cordboard.mcp.remote.http_guard import guarded_backend, only_loopback, within
-from cordboard.mcp.remote.http_wire import Wire
+from cordboard.net.address_guard import Explained, GuardedBackend, guarded_pool
 from cordboard.net.tls import load_trusted
 from cordboard.version import __version__
 
@@ -44,6 +45,62 @@ _PATIENT = httpx2.Timeout(
 )
 
 
+IDLE_CONNECTIONS = 16
+_EXPLAINED = Explained(McpError, McpUnavailable, McpTimeout, McpUnavailable)
+
+
+class Wire(httpx2.AsyncBaseTransport):
+    """httpcore2's connection pool over the guarded backend; converts its errors to `McpError`.
+
+    Network errors become an `McpError` at this lowest layer: messages that follow "it ...", without
+    a header or any other secret.
+    """
+
+    def __init__(self, backend: GuardedBackend, context: ssl.SSLContext | None) -> None:
+        self._pool = guarded_pool(backend, context, IDLE_CONNECTIONS)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = httpcore2.URL(
+            scheme=request.url.raw_scheme,
+            host=request.url.raw_host,
+            port=request.url.port,
+            target=request.url.raw_path,
+        )
+        with _EXPLAINED:
+            response = await self._pool.handle_async_request(
+                httpcore2.Request(
+                    request.method,
+                    url,
+                    headers=request.headers.raw,
+                    content=await request.aread(),
+                    extensions=request.extensions,
+                )
+            )
+        return httpx2.Response(
+            response.status,
+            headers=response.headers,
+            stream=_Body(response),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _EXPLAINED:
+            async for piece in self._response.aiter_stream():
+                yield piece
+
+    async def aclose(self) -> None:
+        with _EXPLAINED:
+            await self._response.aclose()
+
+
 @dataclass(frozen=True, slots=True)
 class _Request:
     method: str
@@ -58,15 +115,12 @@ class Credentials(Protocol):
 
     async def authorization(self) -> str | None:
         """Return the value of the Authorization header, if any. Raises `McpError`."""
-        ...
 
     def refused(self, authorization: str) -> bool:
         """Note that the server refused this value. Return True if another one may be tried."""
-        ...
 
     async def close(self) -> None:
         """Release everything."""
-        ...
 
 
 class NoCredentials:

@@ -53,16 +53,12 @@ class RemoteTransport(ABC):
         self._entered = False
         self._is_over = False
         self._lost = 0
-        self._ending = "ended the connection"
+        self.ending = "ended the connection"
+        """The end of the connection, or the last problem, in words that follow "it"."""
         self.on_internal_error: Callable[[str], None] = lambda _: None
         """Called with the place of an internal error."""
         self.closed = asyncio.Event()
         """Set when the server can no longer answer over this connection."""
-
-    @property
-    def ending(self) -> str:
-        """The end of the connection, or the last problem, in words that follow "it"."""
-        return self._ending
 
     async def __aenter__(
         self,
@@ -147,7 +143,7 @@ class RemoteTransport(ABC):
 
     async def _failed(self, request: types.RequestId | None, error: McpError) -> None:
         if isinstance(error, McpUnavailable):
-            self._ending = str(error).removeprefix("it ")
+            self.ending = str(error).removeprefix("it ")
         if request is not None:
             await self._deliver(lost(request, error))
         else:
@@ -164,7 +160,7 @@ class RemoteTransport(ABC):
         """Mark the connection as over; `words` follow "it"."""
         if not (self._is_over or self.closed.is_set()):
             self._is_over = True
-            self._ending = words
+            self.ending = words
             log.info("mcp_connection_over", server=self._server, reason=words)
             self.closed.set()
 

@@ -39,7 +39,6 @@ from cordboard.mcp.lines import (
     OverlongBegan,
 )
 from cordboard.mcp.printable import printable
-from cordboard.mcp.stdio.allowance import Allowance
 from cordboard.mcp.stdio.process import READ_BYTES, Launch, ServerProcess, exit_text
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.stdio.stderr import StderrTail
@@ -78,6 +77,28 @@ _TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"
 _HEAD_METHOD = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:')
 
 log = structlog.get_logger()
+
+
+class Allowance:
+    """A rate limit per second, of bytes, lines or any other unit.
+
+    A token bucket that holds up to one second's worth: a burst passes, a lasting flood is slowed
+    down to the rate. The reader pauses for the time that `spend` returns; the pipe fills, and the
+    flooding server blocks in its own `write`.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self._rate = per_second
+        self._left = per_second
+        self._at: float | None = None
+
+    def spend(self, amount: float, now: float) -> float:
+        """Take `amount` at `now` (seconds); return the seconds to pause, usually 0."""
+        if self._at is not None:
+            self._left = min(self._rate, self._left + (now - self._at) * self._rate)
+        self._at = now
+        self._left -= amount
+        return max(0.0, -self._left / self._rate)
 
 
 class StdioTransport:

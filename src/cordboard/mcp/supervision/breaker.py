@@ -46,12 +46,8 @@ class Breaker:
         self._config = config
         self._unanswered = 0
         self._open_until: float | None = None
-        self._state = BreakerState.PROBING if probe_first else BreakerState.CLOSED
+        self.state = BreakerState.PROBING if probe_first else BreakerState.CLOSED
         self._probe_under_way = False
-
-    @property
-    def state(self) -> BreakerState:
-        return self._state
 
     def refused_for(self, now: float) -> float:
         """Seconds until the next call may be tried, as far as known; 0 if it may be tried now."""
@@ -59,22 +55,22 @@ class Breaker:
 
     def admit(self, now: float) -> Admission:
         """Decide about a call at `now`, in seconds of any steady clock."""
-        if self._state is BreakerState.CLOSED:
+        if self.state is BreakerState.CLOSED:
             return Admission.CALL
-        if self._state is BreakerState.OPEN and now >= (self._open_until or now):
-            self._state = BreakerState.PROBING
+        if self.state is BreakerState.OPEN and now >= (self._open_until or now):
+            self.state = BreakerState.PROBING
             self._probe_under_way = False
-        if self._state is BreakerState.OPEN or self._probe_under_way:
+        if self.state is BreakerState.OPEN or self._probe_under_way:
             return Admission.REFUSED
         self._probe_under_way = True
         return Admission.PROBE
 
     def answered(self, admission: Admission) -> bool:
         """Report an answer. Return True if calls pass again from now on."""
-        was = self._state
+        was = self.state
         self.abandoned(admission)
         self._unanswered = 0
-        self._state = BreakerState.CLOSED
+        self.state = BreakerState.CLOSED
         return was is not BreakerState.CLOSED
 
     def unanswered(self, admission: Admission, now: float) -> bool:
@@ -82,9 +78,9 @@ class Breaker:
         self.abandoned(admission)
         self._unanswered += 1
         full = 0 < self._config.failures <= self._unanswered
-        probed = admission is Admission.PROBE and self._state is BreakerState.PROBING
-        if probed or (full and self._state is BreakerState.CLOSED):
-            self._state = BreakerState.OPEN
+        probed = admission is Admission.PROBE and self.state is BreakerState.PROBING
+        if probed or (full and self.state is BreakerState.CLOSED):
+            self.state = BreakerState.OPEN
             self._open_until = now + self._config.open_ms / 1000
             return True
         return False

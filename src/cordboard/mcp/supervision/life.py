@@ -6,14 +6,18 @@ Used by `cordboard.mcp.supervision.server` only, which makes a new one for each 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
+from cordboard.config.mcp import McpRestart
 from cordboard.errors import McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.supervision.breaker import Admission, Breaker, BreakerState
+from cordboard.net.backoff import Backoff
 
 if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Connection, Progress, Transport
@@ -21,6 +25,43 @@ if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
 LIST_AGAIN_SECONDS = 2.0
 """Pause after a new listing, regardless of further notifications. Without it, 500 tools that change
 all the time took a whole core, and 80 ms of the event loop each time (measured)."""
+
+
+class RestartPolicy:
+    """Decides when a server that went down is restarted or given up; begins without failures. Pure.
+
+    The pause doubles with each remembered failure, up to `max_backoff_ms`. Random jitter shortens
+    it by up to a fifth, so that servers which died together do not restart in step. A failure is
+    forgotten when it is older than `window_ms`; all are when the server was ready for `healthy_ms`.
+    With `max_restarts` remembered failures, the next one gives the server up.
+    """
+
+    def __init__(self, config: McpRestart, chance: Callable[[], float] = random.random) -> None:
+        """`chance` returns numbers from 0 to 1."""
+        self._config = config
+        self._backoff = Backoff(
+            config.backoff_ms / 1000, config.max_backoff_ms / 1000, chance=chance
+        )
+        self._failures: deque[float] = deque()
+
+    def pause(self, now: float, ready_for: float) -> float | None:
+        """Record the end of a life; return the seconds until the next one, or None to give up.
+
+        `now` is in seconds of any steady clock; `ready_for` is how many seconds the server was
+        ready.
+        """
+        config = self._config
+        if not config.enabled:
+            return None
+        if ready_for >= config.healthy_ms / 1000:
+            self._failures.clear()
+        while self._failures and now - self._failures[0] > config.window_ms / 1000:
+            self._failures.popleft()
+        if len(self._failures) >= config.max_restarts:
+            return None
+        pause = self._backoff.pause(len(self._failures))
+        self._failures.append(now)
+        return pause
 
 
 class Life:

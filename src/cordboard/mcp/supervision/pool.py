@@ -19,7 +19,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from typing import Protocol
 
 import mcp_types as types
 import structlog
@@ -27,11 +26,12 @@ import structlog
 from cordboard.config.mcp import McpDefaults, McpServer
 from cordboard.mcp.from_config import expected_tools
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
-from cordboard.mcp.supervision.server import (
+from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.mcp.supervision.status import (
     ServerObserver,
     ServerState,
     ServerStatus,
-    SupervisedServer,
+    SilentServerObserver,
 )
 
 log = structlog.get_logger()
@@ -43,37 +43,6 @@ class Replacement(StrEnum):
     BESIDE = "beside"
     AFTER = "after"
     LATER = "later"
-
-
-class PoolObserver(ServerObserver, Protocol):
-    """A `ServerObserver` for servers that come and go."""
-
-    def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """The breaker has opened or closed."""
-        ...
-
-    def mcp_server_gone(self, server: str) -> None:
-        """The last server of that name has ended."""
-        ...
-
-
-class SilentPoolObserver:
-    """A `PoolObserver` that ignores everything."""
-
-    def mcp_server_up(self, server: str, up: bool) -> None:
-        """Ignore the event."""
-
-    def mcp_server_restarted(self, server: str) -> None:
-        """Ignore the event."""
-
-    def mcp_breaker(self, server: str, is_open: bool) -> None:
-        """Ignore the event."""
-
-    def mcp_server_gone(self, server: str) -> None:
-        """Ignore the event."""
-
-    def internal_error(self, where: str) -> None:
-        """Ignore the event."""
 
 
 class Lease:
@@ -142,9 +111,9 @@ class Lease:
 class ServerPool:
     """All running servers of an engine."""
 
-    def __init__(self, observer: PoolObserver | None = None, *, is_open: bool = True) -> None:
+    def __init__(self, observer: ServerObserver | None = None, *, is_open: bool = True) -> None:
         """`is_open` False: no server starts before `open` is called."""
-        self._observer: PoolObserver = observer or SilentPoolObserver()
+        self.observer: ServerObserver = observer or SilentServerObserver()
         self._opened = asyncio.Event()
         self.turns = SpawnTurns()
         """Spaces the process starts of all servers."""
@@ -216,18 +185,10 @@ class ServerPool:
         observer."""
         known = self._of(server_id)
         if known:
-            self._observer.mcp_server_up(server_id, known[-1].up)
-            self._observer.mcp_breaker(server_id, known[-1].breaker_open)
+            self.observer.mcp_server_up(server_id, known[-1].up)
+            self.observer.mcp_breaker(server_id, known[-1].breaker_open)
         else:
-            self._observer.mcp_server_gone(server_id)
-
-    def restarted(self, server_id: str) -> None:
-        """Report that a server has begun a new life."""
-        self._observer.mcp_server_restarted(server_id)
-
-    def internal_error(self, where: str) -> None:
-        """Report an internal error that was caught."""
-        self._observer.internal_error(where)
+            self.observer.mcp_server_gone(server_id)
 
     def _in_the_way(self, server_id: str, replacement: Replacement) -> list[_Shared]:
         """Return the servers that must end before a new one of that name starts."""
@@ -242,7 +203,7 @@ class ServerPool:
         return [shared for shared in self._shared if shared.id == server_id]
 
 
-class _Shared:
+class _Shared(SilentServerObserver):
     """One server with its leases, from the request to start until its end. It observes its own
     server, because metrics know servers by name, and several may share a name."""
 
@@ -343,14 +304,14 @@ class _Shared:
         self._pool.tell(server)
 
     def mcp_server_restarted(self, server: str) -> None:
-        self._pool.restarted(server)
+        self._pool.observer.mcp_server_restarted(server)
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         self.breaker_open = is_open
         self._pool.tell(server)
 
     def internal_error(self, where: str) -> None:
-        self._pool.internal_error(where)
+        self._pool.observer.internal_error(where)
 
 
 def _of_the_server(config: McpServer) -> McpServer:

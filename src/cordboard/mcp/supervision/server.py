@@ -33,8 +33,7 @@ from cordboard.mcp.printable import printable
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.stdio.stderr import StderrTail
 from cordboard.mcp.supervision.breaker import Breaker, BreakerState
-from cordboard.mcp.supervision.life import Life, happens
-from cordboard.mcp.supervision.restart_policy import RestartPolicy
+from cordboard.mcp.supervision.life import Life, RestartPolicy, happens
 from cordboard.mcp.supervision.status import (
     ServerObserver,
     ServerState,
@@ -75,7 +74,7 @@ class SupervisedServer:
         self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
         self._policy = RestartPolicy(config.restart)
         lazy = config.start == "lazy"
-        self._state = ServerState.IDLE if lazy else ServerState.STOPPED
+        self.state = ServerState.IDLE if lazy else ServerState.STOPPED
         self._since = time.time()
         self._last_error = ""
         self._restarts = 0
@@ -103,16 +102,12 @@ class SupervisedServer:
         """The tools as last listed; kept while the server restarts, empty when it is given up or
         stopped. For a lazy server that was never started: the tools that the operator has named."""
 
-    @property
-    def state(self) -> ServerState:
-        return self._state
-
     def status(self) -> ServerStatus:
         """Return a snapshot for the operator."""
         life = self._life
         return ServerStatus(
             server=self.id,
-            state=self._state,
+            state=self.state,
             since=self._since,
             pid=life.transport.pid if life else None,
             protocol=life.connection.protocol if life else "",
@@ -130,14 +125,14 @@ class SupervisedServer:
         """
         if self._turn.locked():
             self._later = asyncio.create_task(self._start_in_turn())
-        elif self._state is ServerState.FAILED and self._runs:
+        elif self.state is ServerState.FAILED and self._runs:
             self._later = asyncio.create_task(self._restart_in_turn())
         elif not (self._closed or self._runs):
             self._begin(ServerState.STARTING)
 
     def request_start(self) -> None:
         """Begin to start a lazy server that is still idle; return at once."""
-        if self._state is ServerState.IDLE:
+        if self.state is ServerState.IDLE:
             self.start()
 
     async def stop(self) -> None:
@@ -180,7 +175,7 @@ class SupervisedServer:
         """
         life = self._life
         if life is None:
-            raise McpUnavailable(f"the server is {self._state}")
+            raise McpUnavailable(f"the server is {self.state}")
         return await life.connection.list_tools(timeout)
 
     async def call(
@@ -206,7 +201,7 @@ class SupervisedServer:
             raise McpTimeout("the server is still starting")
         life = self._life
         if life is None:
-            raise McpUnavailable(f"the server is {self._state}")
+            raise McpUnavailable(f"the server is {self.state}")
         try:
             return await life.call(tool, arguments, deadline - loop.time(), progress, patience)
         except McpError as error:
@@ -248,7 +243,7 @@ class SupervisedServer:
         async with self._turn:
             if self._runs:
                 await self._end(ServerState.STOPPED, drain)
-            elif self._state is not ServerState.STOPPED:
+            elif self.state is not ServerState.STOPPED:
                 self.listing = ()
                 self._set_state(ServerState.STOPPED)
 
@@ -427,9 +422,9 @@ class SupervisedServer:
                 self._set_state(ServerState.RESTARTING)
 
     def _set_state(self, state: ServerState) -> None:
-        if state is not self._state:
+        if state is not self.state:
             self._since = time.time()
-        self._state = state
+        self.state = state
         if state is ServerState.STARTING:
             self._started.clear()
         else:

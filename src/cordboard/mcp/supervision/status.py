@@ -50,19 +50,18 @@ class ServerObserver(Protocol):
 
     def mcp_server_up(self, server: str, up: bool) -> None:
         """The server became ready (`up`), or is no longer ready."""
-        ...
 
     def mcp_server_restarted(self, server: str) -> None:
         """A new life of the server begins."""
-        ...
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         """The breaker has opened or closed."""
-        ...
 
     def internal_error(self, where: str) -> None:
         """An internal error was caught; `where` is a fixed word."""
-        ...
+
+    def mcp_server_gone(self, server: str) -> None:
+        """The last server of that name has ended."""
 
 
 class SilentServerObserver:
@@ -78,4 +77,7 @@ class SilentServerObserver:
         """Ignore the event."""
 
     def internal_error(self, where: str) -> None:
+        """Ignore the event."""
+
+    def mcp_server_gone(self, server: str) -> None:
         """Ignore the event."""

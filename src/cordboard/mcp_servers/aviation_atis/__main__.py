@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .config import SettingsFile
-from .errors import SettingsError
+from .model import SettingsError
 
 logger = logging.getLogger("cordboard.mcp_servers.aviation_atis")
 

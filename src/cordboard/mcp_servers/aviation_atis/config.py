@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from .errors import SettingsError
+from .model import SettingsError
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from .errors import ReportUnavailableError
+from .model import ReportUnavailableError
 from .sources import RawReport, newest, no_report
 
 _DATE_LINE = re.compile(r"(\d{4})[/-](\d\d)[/-](\d\d)(?:[T ]\d\d:\d\dZ?)?")

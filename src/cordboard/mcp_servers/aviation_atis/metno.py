@@ -20,7 +20,7 @@ from typing import Literal
 import httpx2
 
 from .config import MetnoSettings, require_user_agent
-from .errors import ReportUnavailableError
+from .model import ReportUnavailableError
 from .report_cache import Fetched, ReportCache
 from .sources import RawReport, newest
 

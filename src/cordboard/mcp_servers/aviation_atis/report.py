@@ -29,10 +29,10 @@ from metar import Metar
 from metar.Datatypes import distance, speed
 
 from . import weather_words
-from .errors import MalformedReportError
 from .model import (
     Bound,
     CloudLayer,
+    MalformedReportError,
     ParsedReport,
     RunwayVisualRange,
     Trend,

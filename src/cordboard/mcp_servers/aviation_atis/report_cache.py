@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from .errors import ReportUnavailableError
+from .model import ReportUnavailableError
 
 logger = logging.getLogger(__name__)
 

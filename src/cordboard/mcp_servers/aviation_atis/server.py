@@ -15,8 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from .errors import ReportUnavailableError
-from .model import AerodromeList, Atis
+from .model import AerodromeList, Atis, ReportUnavailableError
 from .service import ICAO_PATTERN, AtisService
 
 logger = logging.getLogger(__name__)

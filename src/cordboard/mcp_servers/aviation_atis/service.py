@@ -15,10 +15,16 @@ from datetime import UTC, datetime, timedelta
 
 from . import report, speech
 from .config import AerodromeSettings, Settings, SettingsFile
-from .errors import MalformedReportError, ReportUnavailableError
 from .metar_file import MetarFile
 from .metno import MetnoFeed
-from .model import Aerodrome, AerodromeList, Atis, Information
+from .model import (
+    Aerodrome,
+    AerodromeList,
+    Atis,
+    Information,
+    MalformedReportError,
+    ReportUnavailableError,
+)
 from .phrases import ALPHABET
 from .sources import MetarSource
 

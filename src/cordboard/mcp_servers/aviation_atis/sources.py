@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from . import report
-from .errors import MalformedReportError, ReportUnavailableError
+from .model import MalformedReportError, ReportUnavailableError
 
 
 @dataclass(frozen=True)

@@ -57,15 +57,12 @@ class ConnectionOwner(Protocol):
 
     def connected(self, media: AudioSocketMedia) -> None:
         """A TCP connection was accepted."""
-        ...
 
     def identified(self, media: AudioSocketMedia, uuid: UUID) -> None:
         """Asterisk has named the call. Claim the connection (`claim`) or `abort` it."""
-        ...
 
     def disconnected(self, media: AudioSocketMedia) -> None:
         """The TCP connection is gone, whichever side ended it."""
-        ...
 
 
 class AudioSocketMedia(PacedMedia, asyncio.Protocol):
@@ -77,7 +74,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
         self._pacer = pacer
         self._loop = asyncio.get_running_loop()
         self._parser = audiosocket.Parser("server")
-        self._format = SLIN_8K
+        self.format = SLIN_8K
         self._bytes_per_second = SLIN_8K.bytes_per_ms * 1000
         self._header = _header(SLIN_8K)
         self._transport: asyncio.Transport | None = None
@@ -116,7 +113,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
 
     def carry(self, audio_format: AudioFormat) -> None:
         """Use another slin rate than 8 kHz. Call before anything is written."""
-        self._format = audio_format
+        self.format = audio_format
         self._bytes_per_second = audio_format.bytes_per_ms * 1000
         self._header = _header(audio_format)
         self._outgoing = OutgoingAudio(audio_format)
@@ -150,10 +147,6 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
             self._transport.close()
 
     # calls.offer.Media
-
-    @property
-    def format(self) -> AudioFormat:
-        return self._format
 
     async def close(self) -> None:
         self._begin_closing()
@@ -208,7 +201,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
                     return  # frames after the end no longer count
                 if not isinstance(event, Audio):
                     self._take(event)
-                elif event.rate != self._format.rate:
+                elif event.rate != self.format.rate:
                     self._wrong_rate(event.rate)
                 elif not self._arrivals.takes_sound(len(event.pcm) / self._bytes_per_second, now):
                     self._fail("flood", "sound comes faster than real time")
@@ -242,7 +235,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
             self._transport.close()
 
     def _wrong_rate(self, rate: int) -> None:
-        problem = f"Asterisk sends {rate} Hz; this line takes {self._format.rate} Hz"
+        problem = f"Asterisk sends {rate} Hz; this line takes {self.format.rate} Hz"
         self._fail("rate", problem)
 
     def _fail(self, fault: str, problem: str) -> None:

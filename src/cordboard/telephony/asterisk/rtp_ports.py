@@ -51,19 +51,15 @@ class Receiver(Protocol):
 
     def datagram(self, data: bytes, source: Address) -> None:
         """A datagram came; one longer than `MAX_DATAGRAM` was cut off."""
-        ...
 
     def refused(self) -> None:
         """No socket listens at the address we sent to (ICMP)."""
-        ...
 
     def flooded(self) -> None:
         """More has come than is read until the next `refresh`."""
-        ...
 
     def broken(self, error: Exception) -> None:
         """`datagram` raised: reading has stopped."""
-        ...
 
 
 class RtpPorts:

@@ -8,15 +8,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.config.plugins import Plugins, failure_of, installed
+from cordboard.config.plugins import Plugins, Source, failure_of, installed
 from cordboard.config.schema import Asterisk
-from cordboard.errors import MediaError
+from cordboard.errors import ListenError, MediaError
 from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.media_path import MediaArrival, MediaPath
 
@@ -31,6 +32,72 @@ class Transport:
     """Makes the path of all calls, without waiting; `MediaPath.start` opens it. May raise
     `MediaError`."""
     role: Literal["transport"] = "transport"
+
+
+class GuardedPath:
+    """Implements `MediaPath` over that of a plug-in: its failures are reported with the plug-in's
+    name and version, and do not stop the engine."""
+
+    def __init__(self, path: MediaPath, source: Source) -> None:
+        self._path = path
+        self._source = source
+        self._reports = True
+        """False once its `report`, which is called many times a second, has failed."""
+
+    @property
+    def connect_seconds(self) -> float:
+        return self._path.connect_seconds
+
+    @property
+    def trouble(self) -> str:
+        try:
+            return str(self._path.trouble)
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            return failure_of(self._source, "trouble", error)
+
+    def health(self) -> Mapping[str, Any]:
+        try:
+            found = dict(self._path.health())
+            json.dumps(found, allow_nan=False)  # as `/health` writes it
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            return {"trouble": failure_of(self._source, "health", error)}
+        return found
+
+    def report(self, metrics: Metrics) -> None:
+        if not self._reports:
+            return
+        try:
+            self._path.report(metrics)
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            self._reports = False
+            failure_of(self._source, "report", error)
+            metrics.internal_error("media_path")
+
+    async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
+        try:
+            return await self._path.prepare(formats)
+        except MediaError:
+            raise
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            raise MediaError(failure_of(self._source, "prepare", error)) from None
+
+    async def start(self) -> None:
+        """Start the path. A failure that `MediaPath.start` does not allow leaves a path without
+        media."""
+        try:
+            await self._path.start()
+        except (ListenError, MediaError):
+            raise
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            reason = failure_of(self._source, "start", error)
+            await self.stop()
+            self._path = NoMediaPath(reason)
+
+    async def stop(self) -> None:
+        try:
+            await self._path.stop()
+        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            failure_of(self._source, "stop", error)
 
 
 class NoMediaPath:
@@ -68,12 +135,10 @@ def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None
     source = plugins.sources["transport", media]
     try:
         path = transport.make(asterisk, pacer)
+        if isinstance(path, MediaPath):  # reads its properties
+            return GuardedPath(path, source)
     except MediaError as error:
         return NoMediaPath(f"{source}: {error}")
     except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
         return NoMediaPath(failure_of(source, f"make of {media}", error))
-    if not isinstance(path, MediaPath):
-        return NoMediaPath(
-            f"{source}: make of {media} gives a {type(path).__name__}, not a MediaPath"
-        )
-    return path
+    return NoMediaPath(f"{source}: make of {media} gives a {type(path).__name__}, not a MediaPath")

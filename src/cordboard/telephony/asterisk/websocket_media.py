@@ -71,7 +71,7 @@ class WebsocketMedia(LineMediaBase):
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._connection = connection
-        self._format = audio_format
+        self.format = audio_format
         self._pacer = pacer
         self._counts = counts
         self._times = times
@@ -130,14 +130,10 @@ class WebsocketMedia(LineMediaBase):
 
     # calls.offer.Media
 
-    @property
-    def format(self) -> AudioFormat:
-        return self._format
-
     def write(self, pcm: bytes) -> None:
         if self._in_use:
             self._playout.write(pcm, self._loop.time())
-            self._transmit()
+            self._connection.transmit()
 
     def mark(self, callback: Callable[[], None]) -> None:
         if self._in_use:
@@ -145,15 +141,15 @@ class WebsocketMedia(LineMediaBase):
 
     def hold(self) -> None:
         self._playout.hold(self._loop.time())
-        self._transmit()
+        self._connection.transmit()
 
     def resume(self) -> None:
         self._playout.resume(self._loop.time())
-        self._transmit()
+        self._connection.transmit()
 
     def flush(self) -> int:
         heard_ms = self._playout.flush(self._loop.time())
-        self._transmit()
+        self._connection.transmit()
         return heard_ms
 
     @property
@@ -175,17 +171,17 @@ class WebsocketMedia(LineMediaBase):
         self._connection.send_sound(frames)
 
     def send_mark(self, mark: int) -> None:
-        self._send_text(messages.encode_mark(mark))
+        self._connection.send_text(messages.encode_mark(mark))
 
     def send_flush(self) -> None:
-        self._send_text(messages.encode_command("FLUSH_MEDIA"))
+        self._connection.send_text(messages.encode_command("FLUSH_MEDIA"))
 
     def send_pause(self) -> None:
-        self._send_text(messages.encode_command("PAUSE_MEDIA"))
+        self._connection.send_text(messages.encode_command("PAUSE_MEDIA"))
         self._ask(about_pause=True)
 
     def send_continue(self) -> None:
-        self._send_text(messages.encode_command("CONTINUE_MEDIA"))
+        self._connection.send_text(messages.encode_command("CONTINUE_MEDIA"))
         # Answers to open requests describe the state before.
         self._questions = deque(False for _ in self._questions)
 
@@ -197,16 +193,20 @@ class WebsocketMedia(LineMediaBase):
             return
         now = self._loop.time()
         if self._stalled_at is not None and now - self._stalled_at > self._times.stalled:
-            self._fail("stalled", f"Asterisk has read nothing for {self._times.stalled:g} s")
+            self._connection.fail(
+                "stalled", f"Asterisk has read nothing for {self._times.stalled:g} s"
+            )
         elif now - self._heard_at > self.idle_seconds:
-            self._fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")
+            self._connection.fail("idle", f"no frame from Asterisk for {self.idle_seconds:g} s")
         elif self._asked_at is not None and now - self._asked_at > self._times.answer:
-            self._fail("no_answer", f"Asterisk has not answered for {self._times.answer:g} s")
+            self._connection.fail(
+                "no_answer", f"Asterisk has not answered for {self._times.answer:g} s"
+            )
         else:
             self._playout.tick(now)
             if now >= self._ask_next_at and not self._questions:
                 self._ask(about_pause=False)
-            self._transmit()
+            self._connection.transmit()
             if self._on_sent is not None:
                 self._playout.show(now, count, self._on_sent)
 
@@ -222,7 +222,7 @@ class WebsocketMedia(LineMediaBase):
         event = messages.decode(text)
         if isinstance(event, MarkProcessed):
             self._playout.processed(event.mark, now)
-            self._transmit()
+            self._connection.transmit()
         else:
             self._take(event)
 
@@ -231,15 +231,15 @@ class WebsocketMedia(LineMediaBase):
         if not self._heard(now):
             return
         if not self._started.done():
-            self._fail("no_media_start", "sound came before MEDIA_START")
+            self._connection.fail("no_media_start", "sound came before MEDIA_START")
             return
-        if len(data) % self._format.bytes_per_sample:
-            self._fail(
+        if len(data) % self.format.bytes_per_sample:
+            self._connection.fail(
                 "half_sample", f"a frame of {len(data)} bytes ends in the middle of a sample"
             )
             return
         if not self._arrivals.takes_sound(len(data) / self._bytes_per_second, now):
-            self._fail("flood", "sound comes faster than real time")
+            self._connection.fail("flood", "sound comes faster than real time")
         elif self._on_audio is not None and data:
             self._on_audio(data)
 
@@ -269,7 +269,7 @@ class WebsocketMedia(LineMediaBase):
         self._messages += 1
         if self._arrivals.takes_messages(self._messages, now):
             return True
-        self._fail("flood", "messages come in a flood")
+        self._connection.fail("flood", "messages come in a flood")
         return False
 
     def _take(self, event: messages.Event) -> None:
@@ -302,21 +302,12 @@ class WebsocketMedia(LineMediaBase):
         self._ask_next_at = now + self._times.ask
         if self._asked_at is None:
             self._asked_at = now
-        self._send_text(messages.encode_command("GET_STATUS"))
-
-    def _send_text(self, text: bytes) -> None:
-        self._connection.send_text(text)
-
-    def _transmit(self) -> None:
-        self._connection.transmit()
-
-    def _fail(self, reason: str, problem: str) -> None:
-        self._connection.fail(reason, problem)
+        self._connection.send_text(messages.encode_command("GET_STATUS"))
 
     def _pacer_failed(self, error: Exception) -> None:
-        self._fail("sending", f"sending failed: {error!r}")
+        self._connection.fail("sending", f"sending failed: {error!r}")
 
     def _stop_sound(self) -> None:
         self._pacer.unregister(self)
         self._playout.flush(self._loop.time())
-        self._transmit()
+        self._connection.transmit()

@@ -55,7 +55,7 @@ class WebsocketPath:
     ) -> None:
         """`config.codec` fixes the format, unless it is `auto`."""
         self._pacer = pacer
-        self._connect_seconds = connect_seconds
+        self.connect_seconds = connect_seconds
         self._ahead_seconds = ahead_seconds
         self._times = times
         self._codec = config.codec
@@ -68,16 +68,13 @@ class WebsocketPath:
         parts = urlsplit(config.url)
         tls = parts.scheme == "https"
         self._tls = trusted() if tls else None
-        self._base = f"{'wss' if tls else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}/media/"
+        self.address = f"{'wss' if tls else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}/media/"
+        """URL to which the engine connects, without the id of the call."""
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if tls else 80)
         self._open: set[WebsocketMedia] = set()
         self.counts: Counter[str] = Counter()
         """Errors of the connections, by reason."""
-
-    @property
-    def connect_seconds(self) -> float:
-        return self._connect_seconds
 
     @property
     def trouble(self) -> str:
@@ -105,17 +102,12 @@ class WebsocketPath:
         for media in tuple(self._open):
             media.abort()
 
-    @property
-    def address(self) -> str:
-        """URL to which the engine connects, without the id of the call."""
-        return self._base
-
     async def connect(
         self, channel_id: str, connection_id: str, audio_format: AudioFormat
     ) -> WebsocketMedia:
         """Open the media of the channel that waits under this id. Raises MediaError."""
         request = WebsocketRequest(
-            self._base + connection_id,
+            self.address + connection_id,
             "Asterisk",
             self._headers,
             "media",

@@ -57,7 +57,6 @@ class AsteriskQueue(Protocol):
 
     def send_pause(self) -> None:
         """Pause, and request the queue's length for `RemotePlayout.paused`."""
-        ...
 
     def send_continue(self) -> None: ...
 

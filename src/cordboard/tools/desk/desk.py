@@ -79,19 +79,15 @@ class DeskObserver(Protocol):
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         """A tool call came in. `spec` is None when the toolbox has no such tool."""
-        ...
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """The tool is slow: speak the text now."""
-        ...
 
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         """The ask is answered, or given up (status cancelled). Called once per ask."""
-        ...
 
     def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
         """The answer came after the ask had been given up or had timed out."""
-        ...
 
 
 class SilentObserver:
@@ -125,7 +121,8 @@ class Desk:
         """`payload()` limits the size of a result that the agent can take now. All desks of one
         catalogue have the same `clock`: they share answers kept for every call."""
         self.toolbox = toolbox
-        self._line = line
+        self.line = line
+        """The call that this desk serves."""
         self._observer: DeskObserver = observer if observer is not None else SilentObserver()
         self._clock = clock
         self._payload = payload
@@ -155,11 +152,6 @@ class Desk:
         self._open = 0
         """Number of the agent's asks that wait for a run."""
         self._closed = False
-
-    @property
-    def line(self) -> CallLine:
-        """The call that this desk serves."""
-        return self._line
 
     @property
     def busy(self) -> bool:
@@ -216,7 +208,7 @@ class Desk:
     def _asked(self, ask: ToolAsk, offered: OfferedTool | None, parent: Run | None) -> Asked:
         started = self._clock()
         secrets = offered.secrets if offered is not None else NO_NAMES
-        given = look_through(ask.arguments, secrets, self._line.reveal)
+        given = look_through(ask.arguments, secrets, self.line.reveal)
         above = parent.asked.keys if parent is not None else ()
         if parent is not None:
             given.secrets += parent.asked.given.secrets  # the workflow may pass them on
@@ -354,10 +346,10 @@ class Desk:
     def _facts(self, asked: Asked) -> ToolFacts:
         spec = asked.spec
         return ToolFacts(
-            call_id=self._line.call_id,
+            call_id=self.line.call_id,
             turn=asked.ask.turn,
-            context=self._line.context_name,
-            provider=self._line.provider_name,
+            context=self.line.context_name,
+            provider=self.line.provider_name,
             server=spec.server if spec is not None else "",
             tool=spec.origin if spec is not None else "",
             exposed_name=asked.recorded.name,

@@ -10,12 +10,66 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from cordboard.tools.desk.pausable_timer import PausableTimer
 from cordboard.tools.tool import Filler
 
 MAX_WITHOUT_PROGRESS = 3
 """Fillers without progress; a fourth would add nothing for a caller who has waited through
 three."""
+
+
+class PausableTimer:
+    """Calls `callback` once, the given seconds after `start`; pauses do not count, so that nothing
+    times out while the caller is asked. Not thread-safe; holds no task. A second `start` begins
+    anew.
+    """
+
+    __slots__ = ("_callback", "_handle", "_loop", "_pauses", "_rest")
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._callback = callback
+        self._handle: asyncio.TimerHandle | None = None
+        self._rest: float | None = None
+        """Remaining seconds; None = not started, over or stopped."""
+        self._pauses = 0
+
+    def start(self, seconds: float) -> None:
+        """Start the timer; during a pause it starts when the pause ends."""
+        self.stop()
+        self._rest = max(0.0, seconds)
+        if not self._pauses:
+            self._go()
+
+    def pause(self) -> None:
+        """Stop the clock until `resume` has been called equally often."""
+        self._pauses += 1
+        if self._handle is not None:
+            self._rest = max(0.0, self._handle.when() - self._loop.time())
+            self._handle.cancel()
+            self._handle = None
+
+    def resume(self) -> None:
+        """Continue after the last of several pauses."""
+        self._pauses -= 1
+        if not self._pauses and self._rest is not None:
+            self._go()
+
+    def stop(self) -> None:
+        """Stop for good, without calling the callback."""
+        self._rest = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _go(self) -> None:
+        rest = self._rest
+        if rest is not None:
+            self._handle = self._loop.call_later(rest, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        self._rest = None
+        self._callback()
 
 
 class FillerChoice:

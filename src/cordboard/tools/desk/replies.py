@@ -6,18 +6,28 @@ limit is cut, and flags add facts that the agent must know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cordboard.tools.desk.running import Asked, Source
 from cordboard.tools.masking import Hidden
 from cordboard.tools.payload import PayloadLimits, as_object, bytes_before_data, cap
 from cordboard.tools.speech import speech
 from cordboard.tools.speech.speakable import plain
-from cordboard.tools.tool import RefusalReason, Status, ToolReply, ToolResult, ToolSpec
+from cordboard.tools.tool import (
+    JsonObject,
+    RefusalReason,
+    Status,
+    ToolReply,
+    ToolResult,
+    ToolSpec,
+)
 
 MAX_NAMES = 50
 """Available tools named to an agent that requested an unknown tool."""
+LEFT_OUT = "all: the message says it"
+"""The cut of data that an agent is not given beside a message with words of its own."""
 CANCELLED = ToolResult(Status.CANCELLED, "The request was cancelled.")
 
 
@@ -27,8 +37,8 @@ def make_reply(
     """Return the reply as the agent may see it; `result` contains no secret keys."""
     message = _message(result, asked.spec)
     control = dict(result.control)
-    data, cut = cap(result.data, limits, bytes_before_data(message, control))
-    if cut:
+    data, cut = data_for(limits, result.data, message, control)
+    if cut and data:
         control["truncated"] = True
     if source == "late":
         control["late"] = True
@@ -46,6 +56,17 @@ def make_reply(
         refused=_reason(asked) if result.status is Status.REFUSED else "",
         tries=run.tries if run is not None else 0,
     )
+
+
+def data_for(
+    limits: PayloadLimits, data: Any, message: str, control: Mapping[str, bool]
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return the data that an agent with these limits is given beside the message, and a list of
+    the cuts."""
+    whole = as_object(data)
+    if limits.data == "wordless" and message not in (speech.FAILED, speech.summary(whole)):
+        return {}, (LEFT_OUT,) if whole else ()
+    return cap(data, limits, bytes_before_data(message, control))
 
 
 def without_keys(result: ToolResult, keys: Sequence[str]) -> ToolResult:

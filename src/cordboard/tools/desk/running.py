@@ -27,8 +27,7 @@ from cordboard.errors import LineError, ToolError, ToolTimeout
 from cordboard.net.backoff import Backoff
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.desk.approval import Approvals
-from cordboard.tools.desk.fillers import FillerTimer
-from cordboard.tools.desk.pausable_timer import PausableTimer
+from cordboard.tools.desk.fillers import FillerTimer, PausableTimer
 from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import Given
@@ -140,7 +139,7 @@ class Run:
     _overdue: bool = False
     _told: int = 0
     _waiters: list[asyncio.Future[ToolResult]] = field(default_factory=list)
-    _task: asyncio.Task[None] = field(init=False)
+    task: asyncio.Task[None] = field(init=False)
     _deadline: PausableTimer = field(init=False)
     _fillers: FillerTimer = field(init=False)
 
@@ -148,8 +147,8 @@ class Run:
         loop = asyncio.get_running_loop()
         self._deadline = PausableTimer(self._too_slow)
         self._fillers = FillerTimer(self.spec.filler, lambda: self.parts.filler(self))
-        self._task = loop.create_task(self._work(), name=f"tool {self.spec.name}")
-        self._task.add_done_callback(self._ended)
+        self.task = loop.create_task(self._work(), name=f"tool {self.spec.name}")
+        self.task.add_done_callback(self._ended)
 
     # For the tool.
 
@@ -201,10 +200,6 @@ class Run:
     def can_be_joined(self) -> bool:
         return not self._stopped
 
-    @property
-    def task(self) -> asyncio.Task[None]:
-        return self._task
-
     async def wait(self, asked: Asked) -> ToolResult:
         """Wait for its result on behalf of an ask; cancellation only gives up that ask."""
         if self._overdue:  # an ask waits again
@@ -230,9 +225,9 @@ class Run:
 
     def stop(self) -> None:
         """Cancel the run, whatever its effects."""
-        if not self._stopped and not self._task.done():
+        if not self._stopped and not self.task.done():
             self._stopped = True
-            self._task.cancel()
+            self.task.cancel()
 
     def leave_alone(self) -> None:
         """Answer the asks that still wait for a run that ignores its cancellation."""
@@ -253,7 +248,7 @@ class Run:
             self._go_on()
             return
         self.stop()
-        await asyncio.wait({self._task}, timeout=CLEAN_UP_SECONDS)
+        await asyncio.wait({self.task}, timeout=CLEAN_UP_SECONDS)
 
     def _go_on(self) -> None:
         """Continue without waiting asks; fillers stop, since the caller waits for nothing."""

@@ -10,9 +10,11 @@ Raises `ToolError`, fit to be spoken, where the request would differ from the op
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +22,7 @@ from xml.sax.saxutils import escape as xml_escape
 
 import orjson
 
+from cordboard.config.remote_url import Address, address_problem, inner_problem
 from cordboard.config.templates import (
     Placeholder,
     Template,
@@ -29,9 +32,7 @@ from cordboard.config.templates import (
 from cordboard.config.tools.http_tool import CALL, HttpTool
 from cordboard.config.tools.parameters import parameter_defaults
 from cordboard.config.url_template import read_url_template
-from cordboard.errors import ToolError, Unplaceable
-from cordboard.tools.http.hosts import host_allowed
-from cordboard.tools.http.signature import signature_headers
+from cordboard.errors import HttpAddressRefused, ToolError, Unplaceable
 from cordboard.tools.templates import MISSING, as_text, fill_json, fill_text, value_of
 from cordboard.tools.tool import JsonObject
 from cordboard.version import __version__
@@ -47,6 +48,72 @@ _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 """Characters that no XML document can contain, escaped or not."""
 _LITERAL = "/%:@!$&'()*+,;=~?[]"
 """Characters that stay unescaped in the operator's own parts of a URL."""
+
+
+TIMESTAMP = "X-Cordboard-Timestamp"
+SIGNATURE = "X-Cordboard-Signature"
+
+
+def host_allowed(host: str, patterns: Iterable[str]) -> bool:
+    """Return True if a host is one of `allow_hosts`."""
+    host = host.lower().rstrip(".")
+    return any(
+        host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
+        for pattern in patterns
+    )
+
+
+def public_addresses(addresses: Iterable[Address]) -> list[Address]:
+    """Return the public addresses. Raises `HttpAddressRefused` when there is none."""
+    return _chosen(addresses, private=False)
+
+
+def all_but_forbidden(addresses: Iterable[Address]) -> list[Address]:
+    """Return the addresses for a tool with `allow_private`. Raises `HttpAddressRefused`."""
+    return _chosen(addresses, private=True)
+
+
+def _chosen(addresses: Iterable[Address], *, private: bool) -> list[Address]:
+    good: list[Address] = []
+    problem = "leads to no address"
+    for address in addresses:
+        kind = address_problem(address) if private else inner_problem(address)
+        if kind is None:
+            good.append(address)
+        else:
+            problem = f"leads to a {kind} address ({address})"
+    if not good:
+        raise HttpAddressRefused(f"its name {problem}")
+    return good
+
+
+def signature_headers(secret: str, now: float, body: bytes) -> Mapping[str, str]:
+    """Return the two headers, which prove to a receiver the request's origin, integrity and age.
+
+    The hex digits after `v1=` are HMAC-SHA256 with the shared secret as key over the timestamp, a
+    dot, and the body as it was sent. A receiver computes the same, compares in constant time, and
+    refuses a timestamp more than some minutes old. Users find it in docs/tools/http.md. `now` is
+    seconds since 1970.
+    """
+    timestamp = str(int(now))
+    return {TIMESTAMP: timestamp, SIGNATURE: f"v1={_digest(secret, timestamp, body)}"}
+
+
+def is_signed(
+    secret: str, timestamp: str, signature: str, body: bytes, now: float, tolerance: float = 300
+) -> bool:
+    """Return True for a valid signature that is at most `tolerance` seconds old."""
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) < 16):
+        return False
+    if abs(now - int(timestamp)) > tolerance:
+        return False
+    expected = f"v1={_digest(secret, timestamp, body)}"
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+
+
+def _digest(secret: str, timestamp: str, body: bytes) -> str:
+    signed = timestamp.encode() + b"." + body
+    return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

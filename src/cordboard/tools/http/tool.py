@@ -97,17 +97,13 @@ class HttpRequestTool:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock`: seconds since 1970, for signatures."""
-        self._spec = http_spec(name, config)
+        self.spec = http_spec(name, config)
         self._config = config
         self._plan = RequestPlan(config)
         self._reader = AnswerReader(config.success, config.result, config.error_field)
         self._shared = shared
         self._clock = clock
         self._reach: Reach | None = None
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Make the request. Raises `ToolTimeout` or `ToolError`."""
@@ -155,7 +151,7 @@ class HttpRequestTool:
         error = status_error(answer.status)
         said = self._reader.message(answer)
         self._tell(f"{error}: {said}" if said else str(error), request, run, answer.status)
-        if not self._spec.speech.speaks_errors:
+        if not self.spec.speech.speaks_errors:
             said = ""
         words = self._errors
         if isinstance(error, HttpUnavailable):
@@ -176,13 +172,13 @@ class HttpRequestTool:
 
     @property
     def _errors(self) -> ErrorWords:
-        return self._spec.speech.errors
+        return self.spec.speech.errors
 
     def _tell(self, error: str, request: HttpRequest | None, run: ToolRun, status: int = 0) -> None:
         log.warning(
             "http_tool_failed",
             call_id=run.line.call_id,
-            tool=self._spec.origin,
+            tool=self.spec.origin,
             method=self._config.method,
             host=request.host if request is not None else "",
             status=status,

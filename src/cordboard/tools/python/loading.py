@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from cordboard.config.tools.entry import ToolEntry
-from cordboard.config.tools.python_tool import PythonTool
+from cordboard.config.tools.entry import PythonTool, ToolEntry
 from cordboard.errors import SchemaRefused
 from cordboard.tools.python.signature import Signature, description_of, read_signature
 from cordboard.tools.python.threads import FunctionThreads

@@ -46,12 +46,8 @@ class FunctionThreads:
         self._turn = asyncio.Semaphore(MOST_AT_ONCE)
         self._lock = threading.Lock()
         self._idle = 0
-        self._stuck = 0
-
-    @property
-    def stuck(self) -> int:
+        self.stuck = 0
         """Number of runs that hang."""
-        return self._stuck
 
     async def run(self, work: Callable[[], Any]) -> Any:
         """Run `work` in a thread; return or raise its result. When cancelled, a thread that has
@@ -59,7 +55,7 @@ class FunctionThreads:
 
         Raises `TooManyStuck`.
         """
-        if self._stuck >= MOST_STUCK:
+        if self.stuck >= MOST_STUCK:
             raise TooManyStuck
         async with self._turn:
             loop = asyncio.get_running_loop()
@@ -85,7 +81,7 @@ class FunctionThreads:
         with self._lock:
             if not job.finished:
                 job.abandoned = True
-                self._stuck += 1
+                self.stuck += 1
 
     def _serve(self) -> None:
         """Run jobs, in a thread of its own."""
@@ -113,7 +109,7 @@ class FunctionThreads:
         with self._lock:
             job.finished = True
             if job.abandoned:
-                self._stuck -= 1
+                self.stuck -= 1
                 return
         with suppress(RuntimeError):  # the loop has been closed
             job.loop.call_soon_threadsafe(self._answer, job, result, error)

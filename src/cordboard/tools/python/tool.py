@@ -20,8 +20,8 @@ import structlog
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
+from cordboard.config.tools.entry import PythonTool as PythonToolConfig
 from cordboard.config.tools.entry import ToolEntry
-from cordboard.config.tools.python_tool import PythonTool as PythonToolConfig
 from cordboard.errors import ConfigProblem, ToolError
 from cordboard.tools.operator_rules import apply_rules
 from cordboard.tools.python.loading import Function, Functions, Unusable
@@ -55,11 +55,7 @@ class PythonTool:
             # Only the operator knows the effects of a function.
             effects=Effects.DESTRUCTIVE,
         )
-        self._spec = apply_rules(spec, config)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
+        self.spec = apply_rules(spec, config)
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Call the function. Raises what the function raises, and `ToolError` if too many runs
@@ -68,7 +64,7 @@ class PythonTool:
         try:
             values = function.signature.read(arguments)
         except ValidationError as error:
-            return wrong_arguments(self._spec.name, problems_of(error))
+            return wrong_arguments(self.spec.name, problems_of(error))
         if function.is_async:
             if function.signature.run:
                 values[function.signature.run] = run
@@ -82,10 +78,10 @@ class PythonTool:
             log.error(
                 "python_tool_stuck",
                 call_id=run.line.call_id,
-                tool=self._spec.origin,
+                tool=self.spec.origin,
                 threads=function.threads.stuck,
             )
-            raise ToolError(self._spec.speech.errors.unavailable or NOT_AVAILABLE) from None
+            raise ToolError(self.spec.speech.errors.unavailable or NOT_AVAILABLE) from None
         assert isinstance(result, ToolResult)  # noqa: S101 - returned by `_called`
         return result
 

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import orjson
 
 from cordboard.tools.schema.merging import WORDS, Contradiction, both, distinct, same
-from cordboard.tools.schema.safety import depth_of
+from cordboard.tools.schema.safety import at_pointer, depth_of
 from cordboard.tools.schema.words import said
 from cordboard.tools.tool import JsonObject
 
@@ -118,17 +118,10 @@ class Inliner:
         if not reference.startswith("#"):
             return None
         pointer = unquote(reference[1:])
-        target: Any = self._root
         if pointer and not pointer.startswith("/"):
             found = list(_named(self._root, pointer))
             return found[0] if len(found) == 1 else None
-        for part in pointer.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, list) and name.isascii() and name.isdigit():
-                target = target[int(name)] if int(name) < len(target) else None
-            else:
-                target = target.get(name) if isinstance(target, dict) else None
-        return target
+        return at_pointer(self._root, pointer)
 
     def _own(self, node: JsonObject, place: _Place) -> JsonObject:
         """Convert the keywords that do not need other parts of the schema."""

@@ -146,9 +146,13 @@ def _closed(branch: JsonObject) -> bool:
 
 
 def _types(first: list[str], second: list[str]) -> list[str]:
-    kept = [kind for kind in first if kind in second or (kind == "integer" and "number" in second)]
-    if "integer" in second and "number" in first and "integer" not in kept:
-        kept.append("integer")
+    """Return the common types, in the order of `first`; an integer is a number, too."""
+    kept: list[str] = []
+    for kind in first:
+        if kind in second or (kind == "integer" and "number" in second):
+            kept.append(kind)
+        elif kind == "number" and "integer" in second and "integer" not in first:
+            kept.append("integer")
     if not kept:
         raise Contradiction
     return kept

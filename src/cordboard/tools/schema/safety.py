@@ -231,16 +231,22 @@ class _Expansion:
         pointer = reference.removeprefix("#")
         if pointer in self._anchors:
             return self._anchors[pointer]
-        target: Any = self._root
-        for part in pointer.strip("/").split("/"):
-            if part:
-                name = part.replace("~1", "/").replace("~0", "~")
-                if isinstance(target, list):
-                    index = int(name) if name.isascii() and name.isdigit() else -1
-                    target = target[index] if 0 <= index < len(target) else None
-                else:
-                    target = target.get(name) if isinstance(target, dict) else None
-        return target
+        return at_pointer(self._root, pointer)
+
+
+def at_pointer(root: Any, pointer: str) -> Any:
+    """Return the part of a schema that a JSON pointer (RFC 6901) leads to; None if there is
+    none."""
+    start, *parts = pointer.split("/")
+    target = None if start else root
+    for part in parts:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            index = int(name) if name.isascii() and name.isdigit() else len(target)
+            target = target[index] if index < len(target) else None
+        else:
+            target = target.get(name) if isinstance(target, dict) else None
+    return target
 
 
 def _for_a_property(node: JsonObject) -> tuple[list[Any], list[Any]]:

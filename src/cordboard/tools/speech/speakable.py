@@ -21,12 +21,16 @@ from cordboard.tools.speech import codes, numbers, times
 MAX_SPOKEN = 1_500
 """Characters; about 100 s of speech."""
 
+_MARKUP = re.compile(r"[<\[*`~_#>+•\n-]")
+"""Characters without which none of the five patterns below matches."""
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s\[]*\)")  # no part of it may run past the next "["
 _EMPHASIS = re.compile(r"\*{1,3}|`{1,3}|~~|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)")
 _LINE_HEAD = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|[-*+•][ \t]+|>[ \t]?)", re.MULTILINE)
 _LINE_END = re.compile(r"(?<=[^\s.!?,;:])[ \t]*\n\s*\n")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)")
+_BEFORE_MARK = re.compile(r" ([.,;:!?])")
+_BEFORE_LAST_MARK = re.compile(r" ([.,;:!?])(?!\w)")
 _LEFT_MARKS = re.compile(r"[*_`#<>|~\[\]]+")
 """Leftover marks of incomplete markup."""
 AND_MORE = "And more."
@@ -127,6 +131,12 @@ _FIGURES = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_OF_12_HOURS = re.compile(r"\d\s?[AaPp]\.?[Mm]\b")
+_OF_24_HOURS = re.compile(
+    r"(?<![\w:.,])(?:0\d|1[3-9]|2[0-3]):[0-5]\d(?::\d\d)?(?![\w:])(?!\s?[AaPp]\.?[Mm]\b)", re.ASCII
+)
+"""A time that cannot be mistaken for one of a 12-hour clock, such as 15:20 and 08:05. If a text has
+one, and none with AM or PM, all of its times are of the 24-hour clock: 9:00 is 9 AM."""
 _HAS_FIGURE = re.compile(r"[\d<>=≤≥≈±\u00d7÷→&~]", re.ASCII)
 _SYMBOLS = {
     "<=": "at most",
@@ -172,9 +182,11 @@ def _made_speakable(text: str, most: int) -> str:
         shown = _MARKS.sub(r"\1", shown)
     shown = _LINES_OF.sub(" ", one_line(_as_sentences(shown).replace("…", ". ")))
     said = _ADDRESS.sub(_said, shown) if _HAS_ADDRESS.search(shown) else shown
-    said = _FIGURES.sub(_said, said) if _HAS_FIGURE.search(said) else said
+    if _HAS_FIGURE.search(said):
+        of_24_hours = _OF_24_HOURS.search(said) and not _OF_12_HOURS.search(said)
+        said = _FIGURES.sub(_said_with_times if of_24_hours else _said, said)
     said = _REPEATED.sub(_one_mark, " ".join(said.split())).replace("about about ", "about ")
-    said = re.sub(r"\s+([.,;:!?])(?!\w)", r"\1", said).strip()
+    said = _BEFORE_LAST_MARK.sub(r"\1", said).strip()
     if said.endswith(" A,") or said == "A,":
         said = said[:-1] + "."
     return said if len(said) <= most else _shortened(said, most)
@@ -221,17 +233,22 @@ def _said(match: re.Match[str]) -> str:
     return match[0] if words is None else words
 
 
-def _link(match: re.Match[str]) -> str:
-    url = match[0].rstrip(".,;:!?)]}")
-    return codes.link(url) + match[0][len(url) :]
+def _said_with_times(match: re.Match[str]) -> str:
+    """Like `_said`, where all times are of the 24-hour clock."""
+    if match.lastgroup != "clock":
+        return _said(match)
+    hour, minute = match[0].split(":")[:2]
+    return times.clock(int(hour), int(minute)) or match[0]
 
 
 def _clock(match: re.Match[str]) -> str | None:
     """Convert only times that cannot be mistaken for a 12-hour clock: 15:20 and 08:05."""
-    hour, minute = match[0].split(":")[:2]
-    if int(hour) <= 12 and not hour.startswith("0"):
-        return None
-    return times.clock(int(hour), int(minute))
+    return _said_with_times(match) if _OF_24_HOURS.fullmatch(match[0]) else None
+
+
+def _link(match: re.Match[str]) -> str:
+    url = match[0].rstrip(".,;:!?)]}")
+    return codes.link(url) + match[0][len(url) :]
 
 
 def _money(match: re.Match[str]) -> str | None:
@@ -298,12 +315,13 @@ def plain(text: str, most: int = MAX_SPOKEN) -> str:
 
 def one_line(text: str) -> str:
     """Like `plain`, without the cap."""
-    text = _LINK.sub(r"\1", _TAG.sub(" ", text))
-    text = _EMPHASIS.sub("", _LINE_HEAD.sub("", text))
-    text = _LINE_END.sub(". ", text.strip())
+    if _MARKUP.search(text):
+        text = _LINK.sub(r"\1", _TAG.sub(" ", text))
+        text = _EMPHASIS.sub("", _LINE_HEAD.sub("", text))
+        text = _LINE_END.sub(". ", text.strip())
     if not (text.isascii() and text.isprintable()):
         text = "".join(_spoken_character(character) for character in text)
-    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(text.split()))
+    return _BEFORE_MARK.sub(r"\1", " ".join(text.split()))
 
 
 def cut_at_sentence(text: str, most: int) -> str:

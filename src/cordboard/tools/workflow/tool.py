@@ -43,12 +43,8 @@ class WorkflowTool:
     """One workflow."""
 
     def __init__(self, spec: ToolSpec, plan: Plan) -> None:
-        self._spec = spec
+        self.spec = spec
         self._plan = plan
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._spec
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
         """Run the steps. A failing step does not raise."""

@@ -20,7 +20,9 @@ from cordboard.config.sections.service import Keyterms, Service
 
 FLUX_VOICE = "flux-"
 """Prefix of the names of the voices of speech family `v2`."""
-_ThinkType: TypeAlias = Literal["open_ai", "anthropic", "google", "groq", "deepgram"]
+_ThinkType: TypeAlias = Literal[
+    "open_ai", "anthropic", "google", "groq", "nvidia", "aws_bedrock", "deepgram"
+]
 _REASONING: tuple[_ThinkType, ...] = ("open_ai", "groq", "deepgram")
 _ONLY_V1 = ("language", "smart_format")
 _ONLY_V2 = ("language_hints", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
@@ -99,11 +101,21 @@ class DeepgramListen(Section):
     )
 
 
+class BedrockCredentials(Section):
+    """Credentials of AWS, which Deepgram uses for Bedrock."""
+
+    type: Literal["iam", "sts"] = Field(description="`iam` = long-lived, `sts` = temporary.")
+    region: str = Field(min_length=1, description="AWS region, such as `eu-central-1`.")
+    access_key_id: SecretStr = Field(description="Access key.")
+    secret_access_key: SecretStr = Field(description="Secret of the access key.")
+    session_token: SecretStr | None = Field(None, description="Session token, for `sts`.")
+
+
 class DeepgramThinkProvider(Section):
     """A language model."""
 
     type: _ThinkType = Field("open_ai", description="Whose model.")
-    model: str = Field("gpt-4o-mini", min_length=1, description="The model.")
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
     version: str | None = Field(None, description="Of its interface; Deepgram's own if left out.")
     temperature: float | None = Field(None, ge=0, le=2, description="Randomness of its words.")
     reasoning_mode: Literal["none", "minimal", "low", "medium", "high"] | None = Field(
@@ -111,6 +123,10 @@ class DeepgramThinkProvider(Section):
     )
     voice_prompt_opt_out: bool | None = Field(
         None, description="`deepgram` only: send the prompt without Deepgram's own words before it."
+    )
+
+    credentials: BedrockCredentials | None = Field(
+        None, description="`aws_bedrock` only: your account at AWS."
     )
 
     @model_validator(mode="after")
@@ -122,6 +138,8 @@ class DeepgramThinkProvider(Section):
             raise ValueError(f"reasoning_mode: {self.type} takes none")
         if self.voice_prompt_opt_out is not None and self.type != "deepgram":
             raise ValueError(f"voice_prompt_opt_out: {self.type} takes none")
+        if self.credentials is not None and self.type != "aws_bedrock":
+            raise ValueError(f"credentials: {self.type} takes none")
         return self
 
 
@@ -143,6 +161,8 @@ class DeepgramThink(Section):
     def _length_of_your_own(self) -> Self:
         if self.context_length is not None and self.endpoint is None:
             raise ValueError("context_length: it counts with an `endpoint` only")
+        if self.provider.type == "aws_bedrock" and self.endpoint is None:
+            raise ValueError("endpoint: missing; Deepgram reaches Bedrock in your own account only")
         return self
 
 
@@ -154,7 +174,7 @@ class DeepgramVoice(Section):
         None, description="`v1` = Aura, `v2` = Flux; left out: as the name of the voice says."
     )
     model: str = Field("aura-2-thalia-en", min_length=1, description="The voice.")
-    speed: float | None = Field(None, ge=0.5, le=1.5, description="Speed of speech; 1 = usual.")
+    speed: float | None = Field(None, ge=0.7, le=1.5, description="Speed of speech; 1 = usual.")
     expressivity: int | None = Field(
         None, ge=-2, le=2, description="Flux only: from calm (-2) to lively (2)."
     )
@@ -179,17 +199,18 @@ class CartesiaVoice(Section):
     """A voice of Cartesia."""
 
     type: Literal["cartesia"] = Field(description="Whose voice.")
-    model_id: str = Field("sonic-2", min_length=1, description="The model.")
+    model_id: str = Field(min_length=1, description="The model, such as `sonic-3`.")
     voice: CartesiaVoiceId = Field(description="Which voice.")
     language: str | None = Field(None, description="The language of the answers.")
     volume: float | None = Field(None, ge=0, description="Volume.")
 
 
 class OpenAIAgentVoice(Section):
-    """A voice of OpenAI."""
+    """A voice of OpenAI's interface. OpenAI's own models of this interface end on 2027-01-06;
+    compatible services have others."""
 
     type: Literal["open_ai"] = Field(description="Whose voice.")
-    model: str = Field("tts-1", min_length=1, description="The model.")
+    model: str = Field(min_length=1, description="The model.")
     voice: str = Field("alloy", min_length=1, description="Which voice.")
 
 

@@ -85,6 +85,13 @@ class ElevenLabsAgentProvider(RealtimeProvider):
         "`caller_number`; empty text where the call has none.",
     )
 
+    queue: Literal["wait", "leave"] = Field(
+        "wait",
+        description="When the agent is at its limit of conversations and queues the caller: `wait` "
+        "= the caller hears the queue's music until the agent is free or gives up; `leave` = the "
+        "context's `fallback` takes over at once.",
+    )
+
     @property
     def needs_key(self) -> bool:
         return self.requires_auth

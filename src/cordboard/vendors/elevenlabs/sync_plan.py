@@ -277,9 +277,13 @@ def unfit(settings: ElevenLabsAgentProvider, agent: Any) -> str:
         for change in _settings(agent, Wanted((), settings))
         if change.before is not None
     ]
-    if not wrong:
-        return ""
-    return f"it needs `cordboard elevenlabs sync`: {', '.join(wrong)}"
+    if wrong:
+        return f"it needs `cordboard elevenlabs sync`: {', '.join(wrong)}"
+    config = agent.get("conversation_config")
+    model = config.get("realtime_model") if isinstance(config, dict) else None
+    if model and settings.llm is not None:  # the service says nothing about it
+        return f"it is in realtime mode ({str(model)[:60]}), which ignores `llm`"
+    return ""
 
 
 def permitted_places(settings: ElevenLabsAgentProvider) -> tuple[tuple[str, ...], ...]:

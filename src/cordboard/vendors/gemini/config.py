@@ -14,12 +14,17 @@ from cordboard.config.patterns import API_VERSION, HARM_CATEGORY, LANGUAGE_TAG
 from cordboard.config.section import Section
 from cordboard.config.sections.language_model import ModelBrain, Temperature, TopP
 from cordboard.config.sections.realtime import RealtimeProvider
+from cordboard.vendors.gemini.models import live_model
 
 StartSensitivity: TypeAlias = Literal["START_SENSITIVITY_HIGH", "START_SENSITIVITY_LOW"]
 EndSensitivity: TypeAlias = Literal["END_SENSITIVITY_HIGH", "END_SENSITIVITY_LOW"]
 ActivityHandling: TypeAlias = Literal["START_OF_ACTIVITY_INTERRUPTS", "NO_INTERRUPTION"]
-TurnCoverage: TypeAlias = Literal["TURN_INCLUDES_ONLY_ACTIVITY", "TURN_INCLUDES_ALL_INPUT"]
-FunctionBehavior: TypeAlias = Literal["by_effects", "blocking", "non_blocking"]
+TurnCoverage: TypeAlias = Literal[
+    "TURN_INCLUDES_ONLY_ACTIVITY",
+    "TURN_INCLUDES_ALL_INPUT",
+    "TURN_INCLUDES_AUDIO_ACTIVITY_AND_ALL_VIDEO",
+]
+FunctionBehavior: TypeAlias = Literal["by_timeout", "blocking", "non_blocking", "by_effects"]
 
 
 class AutomaticActivityDetection(Section):
@@ -78,10 +83,21 @@ class ContextWindowCompression(Section):
 class Proactivity(Section):
     """The model's right to keep silent."""
 
-    proactive_audio: bool | None = Field(
-        None,
-        description="Whether it may leave speech unanswered that is not meant for it. "
-        "gemini-3.8-live always may.",
+    proactive_audio: bool = Field(
+        False,
+        description="Whether it may leave speech unanswered that is not meant for it; only with "
+        "`api_version: v1alpha`. gemini-3.8-live always may.",
+    )
+
+
+class ThinkingConfig(Section):
+    """`thinking_config:` of Gemini."""
+
+    thinking_level: Literal["minimal", "low", "medium", "high", "xhigh"] | None = Field(
+        None, description="Amount of thinking before the answer."
+    )
+    thinking_budget: int | None = Field(
+        None, ge=-1, description="Tokens to think with, for older models; 0 = none, -1 = as needed."
     )
 
 
@@ -101,7 +117,10 @@ class GeminiLiveProvider(RealtimeProvider):
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
     api_version: str = Field(
-        "v1", pattern=API_VERSION, description="Version in the address: `v1`, `v1beta`, ..."
+        "v1beta",
+        pattern=API_VERSION,
+        description="Version in the address: `v1beta`, `v1alpha`, `v1`. Google documents the Live "
+        "API for `v1beta`.",
     )
     model: str = Field("gemini-3.8-live", min_length=1, description="Google's `model`.")
     voice_name: str = Field(
@@ -131,13 +150,26 @@ class GeminiLiveProvider(RealtimeProvider):
         True, description="Whether a lost connection resumes its session, by Gemini's handle."
     )
     function_behavior: FunctionBehavior = Field(
-        "by_effects",
-        description="Whether the model waits for a tool. `blocking`: it waits, and does not hear "
-        "the caller meanwhile; `non_blocking`: the conversation continues; `by_effects`: it waits "
-        "for tools that change something, and not for those that only look something up.",
+        "by_timeout",
+        description="Whether the model waits for a tool. `blocking`: it waits, and for at most ten "
+        "seconds does not hear the caller; `non_blocking`: the conversation continues, and the "
+        "model may answer without the result; `by_effects`: it waits for tools that change "
+        "something; `by_timeout`: for those, and for all others whose `timeout_ms` is at most ten "
+        "seconds.",
+    )
+    data: Literal["when_needed", "allow"] = Field(
+        "when_needed",
+        description="Data of a tool's result, which the model is given beside its message, in 8 kB "
+        "at most. `when_needed`: only if the message says nothing of it, because the tool has "
+        "neither `speech_field` nor `speech_template` and its result is no text; `allow`: always.",
     )
     proactivity: Proactivity = Field(
         default_factory=lambda: Proactivity(), description="Whether the model may keep silent."
+    )
+    thinking_config: ThinkingConfig | None = Field(
+        None,
+        description="The model's thinking. gemini-3.8-live takes none; "
+        "gemini-3.8-live-extended-thinking needs a level: left out, `low`.",
     )
     safety_settings: tuple[SafetySetting, ...] = Field(
         default=(), description="Google's `safety_settings`. None: the service's own."
@@ -149,16 +181,18 @@ class GeminiLiveProvider(RealtimeProvider):
             raise ValueError(f"{self.model} takes no language_code: it would close each call")
         return self
 
+    @model_validator(mode="after")
+    def _thinking_of_its_model(self) -> GeminiLiveProvider:
+        if self.thinking_config is not None and live_model(self.model).thinking == "refused":
+            raise ValueError(f"thinking_config: {self.model} takes none, it would close each call")
+        return self
 
-class ThinkingConfig(Section):
-    """`thinking_config:` of Gemini."""
-
-    thinking_level: Literal["minimal", "low", "medium", "high", "xhigh"] | None = Field(
-        None, description="Amount of thinking before the answer."
-    )
-    thinking_budget: int | None = Field(
-        None, ge=-1, description="Tokens to think with, for older models; 0 = none, -1 = as needed."
-    )
+    @model_validator(mode="after")
+    def _proactivity_of_its_version(self) -> GeminiLiveProvider:
+        if self.proactivity.proactive_audio and self.api_version != "v1alpha":
+            given = f"api_version {self.api_version}"
+            raise ValueError(f"proactivity: expected api_version v1alpha, {given} refuses it")
+        return self
 
 
 class GeminiBrain(ModelBrain):

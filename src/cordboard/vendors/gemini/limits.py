@@ -32,6 +32,6 @@ GEMINI = SchemaProfile(
     max_tools=512,
     max_bytes=64 * 1024,
 )
-LIVE_PAYLOAD = PayloadLimits(8_192, max_depth=5, max_items=40, max_text=4_000)
-"""Answers of some ten kB are among the reported causes of 1008 and 1011 of Gemini Live (adk-python
-3918, python-genai 985, pipecat 5465)."""
+LIVE_PAYLOAD = PayloadLimits(8_192, max_depth=5, max_items=40, max_text=4_000, data="wordless")
+"""Large and deep results are among the reported causes of 1008 and 1011 of Gemini Live (adk-python
+3918, python-genai 985, pipecat 5465), so a result that has words goes without its data."""

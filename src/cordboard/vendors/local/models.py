@@ -27,7 +27,7 @@ from cordboard.agent_api.workers import Workers
 from cordboard.audio.silero import SileroModel
 from cordboard.audio.turn_model import SmartTurnModel, TurnEndModel
 from cordboard.audio.vad import VoiceActivityBank
-from cordboard.config.providers.pipeline import PipelineProvider
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.errors import ModelError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agents.extra_settings import with_extra
@@ -81,6 +81,12 @@ def _listen(listen: DeepgramListen) -> JsonObject:
 
 def _think(think: DeepgramThink, session: AgentSession) -> JsonObject:
     said: JsonObject = {"provider": _given(think.provider)}
+    if think.provider.credentials is not None:
+        credentials = think.provider.credentials.model_dump(exclude_none=True)
+        said["provider"]["credentials"] = {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else value
+            for name, value in credentials.items()
+        }
     if think.endpoint is not None:
         said["endpoint"] = _endpoint(think.endpoint)
     if think.context_length is not None:

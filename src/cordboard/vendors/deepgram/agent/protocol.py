@@ -30,6 +30,7 @@ from cordboard.net.service_websocket import Address
 from cordboard.tools.payload import as_payload
 from cordboard.tools.tool import JsonObject, ToolReply
 from cordboard.vendors.deepgram.agent.errors import SESSION_ENDS_SOON, of_connection, of_error
+from cordboard.vendors.deepgram.agent.injections import WARNINGS, Injections
 from cordboard.vendors.deepgram.agent.messages import settings_message
 from cordboard.vendors.deepgram.agent.tools import (
     FunctionCall,
@@ -51,11 +52,7 @@ ACCOUNT_S = 10.0
 BAD_ARGUMENTS = "The arguments were not a JSON object. Call the function again with one."
 GO_ON = "Please go on."
 """Text for the model, after a lost connection, when the last words are not the caller's."""
-_INJECTION_WARNINGS = (
-    "INJECT_AGENT_MESSAGE_DURING_USER_SPEECH",
-    "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH",
-)
-_MOST_INJECTED = 20
+_SILENCE_MS = 20
 Message = dict[str, Any]
 
 
@@ -125,11 +122,7 @@ class DeepgramProtocol:
         self._worded = False
         """The current answer already has words."""
         self._dropping = _Dropping.NOTHING
-        self._injected: list[Speech] = []
-        """Our sentences that the service was asked to say."""
-        self._echoes: list[str] = []
-        """Texts given to the model in the caller's place: they may come back as the caller's
-        text."""
+        self._injections = Injections()
         self._refuses = False
         """The service has not said the requested sentence in this turn."""
         self._ends_soon = False
@@ -170,7 +163,10 @@ class DeepgramProtocol:
         return of_connection(status, code, problem, accepted=self._phase is _Phase.READY)
 
     def keep_alive(self) -> None:
-        self._send({"type": "KeepAlive"})
+        """Send silence too: the message alone did not always keep a session (deepgram-js-sdk issue
+        419)."""
+        if self._send({"type": "KeepAlive"}) and self._host is not None and self._session:
+            self._host.send_binary(self._session.format.silence(_SILENCE_MS))
 
     def goodbye(self) -> None:
         """Do nothing: the service expects no goodbye, the connection is closed."""
@@ -180,11 +176,15 @@ class DeepgramProtocol:
     # Requests of the call.
 
     def hear(self, sound: bytes) -> None:
-        if self._host is not None and self._phase is _Phase.READY:
-            self._host.send_binary(sound)
-            counted = self._counted_until
-            if counted is not None and self._host.now() - counted >= ACCOUNT_S:
-                self._account()
+        host = self._host
+        if host is None or self._phase is not _Phase.READY:
+            return
+        host.send_binary(sound)
+        now, counted = host.now(), self._counted_until
+        if counted is not None and now - counted >= ACCOUNT_S:
+            self._account()
+        if self._injections.waiting and not (self._answering or self._caller_speaks()):
+            self._look_for_sentences(host, now)
 
     def answer_tool(self, reply: ToolReply) -> None:
         content = _encoded(as_payload(reply)).decode()
@@ -209,8 +209,8 @@ class DeepgramProtocol:
         message = {"type": "InjectAgentMessage", "message": speech.text}
         if not self._send({**message, "behavior": "interrupt" if over else "queue"}):
             return False
-        self._injected.append(speech)
-        del self._injected[:-_MOST_INJECTED]
+        if self._host is not None:
+            self._injections.asked(speech, self._host.now())
         return True
 
     def inform(self, text: str) -> bool:
@@ -291,9 +291,9 @@ class DeepgramProtocol:
 
     def _warning(self, host: ProtocolHost, event: Message) -> None:
         code = _text(event, "code")
-        if code in _INJECTION_WARNINGS:
-            self._refuses = True
         host.ignored("warning", code[:60])
+        if code in WARNINGS:
+            self._refuse(host, self._injections.refused("Warning"))
         if code == SESSION_ENDS_SOON:
             self._ends_soon = True
             self._renew(host)
@@ -309,8 +309,7 @@ class DeepgramProtocol:
 
     def _caller_said(self, host: ProtocolHost, content: str) -> None:
         self._dropping = _Dropping.NOTHING
-        if content in self._echoes:
-            self._echoes.remove(content)
+        if self._injections.is_echo(content):
             return
         self._answering = self._worded = self._refuses = False
         if self._caller_since is not None:
@@ -320,10 +319,8 @@ class DeepgramProtocol:
             host.caller_text(content)
 
     def _agent_said(self, host: ProtocolHost, content: str) -> None:
-        ours = next((speech for speech in self._injected if speech.text == content), None)
-        if ours is not None:
-            self._injected.remove(ours)
-        elif self._dropping is _Dropping.OUR_CUT:
+        ours = self._injections.said(content)
+        if ours is None and self._dropping is _Dropping.OUR_CUT:
             return
         if self._dropping is not _Dropping.NOTHING:
             self._dropping = _Dropping.NOTHING
@@ -338,9 +335,9 @@ class DeepgramProtocol:
         self._dropping = _Dropping.SERVICES_CUT
         self._caller_since = host.now()
         self._worded = self._refuses = False
-        self._injected.clear()
         self._calls.turn_begins()
         host.caller_started()
+        self._injections.cut(host.now())
         if cut:
             host.interrupted()
 
@@ -351,16 +348,21 @@ class DeepgramProtocol:
     def _agent_audio_done(self, host: ProtocolHost, event: Message) -> None:
         dropped, self._dropping = self._dropping, _Dropping.NOTHING
         self._answering = self._worded = False
+        self._injections.spoken(host.now())
         if dropped is _Dropping.NOTHING:
             host.answer_done()
         self._give_old_results()
         self._renew(host)
 
     def _injection_refused(self, host: ProtocolHost, event: Message) -> None:
-        self._refuses = True
         host.ignored("warning", "InjectionRefused")
-        if self._injected:
-            host.unsaid(self._injected.pop(0))
+        self._refuse(host, self._injections.refused("InjectionRefused"))
+
+    def _refuse(self, host: ProtocolHost, speech: Speech | None) -> None:
+        """Hand back a sentence that the service will not say, and ask for no other in this turn."""
+        self._refuses = True
+        if speech is not None:
+            host.unsaid(speech)
 
     # Functions.
 
@@ -412,8 +414,7 @@ class DeepgramProtocol:
         """Send the text in the caller's place: the model answers only words that it hears."""
         if not self._send({"type": "InjectUserMessage", "content": text}):
             return False
-        self._echoes.append(text)
-        del self._echoes[:-_MOST_INJECTED]
+        self._injections.told(text)
         return True
 
     def _send(self, message: Message) -> bool:
@@ -431,6 +432,12 @@ class DeepgramProtocol:
             and self._host is not None
             and (self._host.now() - since < LONGEST_SPEECH_S)
         )
+
+    def _look_for_sentences(self, host: ProtocolHost, now: float) -> None:
+        speech = self._injections.ignored(now)
+        if speech is not None:
+            host.ignored("warning", "an injected sentence is not said")
+            host.unsaid(speech)
 
     def _renew(self, host: ProtocolHost) -> None:
         """Replace a session that is about to end, while caller and agent are silent."""

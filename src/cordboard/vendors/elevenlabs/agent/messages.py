@@ -36,6 +36,8 @@ FORMATS: Mapping[str, AudioFormat] = {
 HISTORY_CHARACTERS = 12_000
 """Most characters of the conversation so far; the end counts."""
 
+_TAG = re.compile(r"\[[a-z]+(?: [a-z]+)*\]")
+"""A direction as the expressive voices write it."""
 _DIRECTION = re.compile(r"\[[^\[\]]*\]|<[^<>]*>")
 """Unspoken markup: directions for the voice (`[whispers]`), a pause, a pronunciation."""
 
@@ -77,7 +79,8 @@ def initiation(
         "type": "conversation_initiation_client_data",
         "conversation_config_override": overridden,
         "dynamic_variables": variables,
-        "source_info": {"source": "cordboard", "version": __version__},
+        # Free text in the AsyncAPI document, an enum without us in the types of the REST interface.
+        "source_info": {"source": "unknown", "version": __version__},
     }
     return with_extra(message, settings.extra)
 
@@ -166,6 +169,11 @@ def number(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) else None
+
+
+def without_directions(text: str) -> str:
+    """Return the agent's words without directions for its voice, such as `[laughs]`."""
+    return " ".join(_TAG.sub(" ", text).split()) if "[" in text else text.strip()
 
 
 def spoken_length(text: str) -> int:

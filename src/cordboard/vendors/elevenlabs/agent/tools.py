@@ -1,21 +1,24 @@
-"""Waiting tool calls of an ElevenLabs agent, over all conversations of one call.
+"""Tool calls of an ElevenLabs agent, over all conversations of one call.
 
 A connection is a conversation of its own: the ids of a lost one mean nothing to the next. Calls
 from a lost conversation that are answered later, and answers that perhaps never arrived there, are
-given to the next one in words. Pure bookkeeping.
+given to the next one in words.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from cordboard.agent_api.service_protocol import ProtocolHost
 from cordboard.tools.tool import ToolReply
+from cordboard.vendors.elevenlabs.agent import messages
 
 MOST_OPEN = 200
 """Calls that wait at the same time; more is not a conversation."""
 
 
-class OpenCalls:
+class ToolCalls:
     """The tool calls of one call."""
 
     def __init__(self) -> None:
@@ -26,21 +29,27 @@ class OpenCalls:
         """Open calls of lost conversations."""
         self._unproven: dict[str, ToolReply] = {}
 
-    def asked(self, call_id: str) -> bool:
-        """Add a call; False: it is already known."""
+    def called(self, host: ProtocolHost, event: Mapping[str, Any]) -> None:
+        """Take a `client_tool_call`. A call that cannot be passed to the desk is answered here."""
+        told = messages.part(event, "client_tool_call")
+        name, call_id = told.get("tool_name"), told.get("tool_call_id")
+        if not (isinstance(name, str) and isinstance(call_id, str) and call_id):
+            host.ignored("malformed", "client_tool_call")
+            return
         if call_id in self._known:
-            return False
+            host.ignored("duplicate", "a tool call")
+            return
         self._known.add(call_id)
-        self._open.add(call_id)
-        return True
-
-    def refuse(self, call_id: str) -> None:
-        """Remove a call that we answered at once."""
-        self._open.discard(call_id)
-
-    @property
-    def too_many(self) -> bool:
-        return len(self._open) > MOST_OPEN
+        arguments = told.get("parameters")
+        if arguments is not None and not isinstance(arguments, dict):
+            host.ignored("malformed", "client_tool_call")
+            host.send_text(messages.tool_error(call_id, "the parameters are not an object"))
+        elif len(self._open) >= MOST_OPEN:
+            host.ignored("warning", "too many tool calls wait")
+            host.send_text(messages.tool_error(call_id, "too many calls at once"))
+        else:
+            self._open.add(call_id)
+            host.tool_asked(call_id, name, arguments or {})
 
     def answered(self, reply: ToolReply) -> Literal["here", "lost", "nowhere"]:
         """Return the place where the call is waiting: this conversation, a lost one, or nowhere."""

@@ -140,6 +140,7 @@ class Answers:
             floor.turns.answered()
             floor.answering = self._host.now()
             floor.busy = floor.greeted = True
+            floor.gives_way = False
         floor.done_told = False
         return True
 
@@ -159,7 +160,8 @@ class Answers:
     def _over(self) -> None:
         if self._floor.answering is not None:
             self._floor.memory.said("model", self._words)
-            self._floor.memory.told()
+            if not self._floor.gives_way:
+                self._floor.memory.told()
         self._floor.answering, self._words = None, ""
 
     def _generation_complete(self) -> None:
@@ -177,11 +179,15 @@ class Answers:
 
     def _turn_complete(self, content: JsonObject) -> None:
         floor = self._floor
+        if floor.closing_until is not None and floor.answering is None:
+            floor.catch_up()  # the end of the exchange that the connection was lost in
+            return
         self._generation_complete()
         silent = floor.answering is None and self._cut_at is None
         self._cut_at = None
         self._over()
-        floor.busy = content.get("interactionStatus") == "IN_PROGRESS"
+        floor.busy = floor.gives_way or content.get("interactionStatus") == "IN_PROGRESS"
+        floor.gives_way = False
         if floor.turns.open and silent and not floor.busy:
             floor.turns.stopped()  # and it is left unanswered
             floor.done_told = False

@@ -22,6 +22,7 @@ _REFUSED = (1003, 1007, 1008, 1009)
 _QUOTA = re.compile(r"quota|billing|resource.?exhausted|credits", re.IGNORECASE)
 _KEY = re.compile(r"api.?key|unauthenticated|permission.?denied|credential", re.IGNORECASE)
 _LOAD = re.compile(r"unavailable|overloaded|try again", re.IGNORECASE)
+_VERSION = re.compile(r"unknown name|api version|cannot find field", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Circumstances:
     """The connection was meant to continue an earlier session."""
     quick_losses: int
     """Losses in a row soon after the session was accepted, without this one."""
+    api_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def meaning(
     status: int | None, code: int | None, problem: str, circumstances: Circumstances
 ) -> Meaning:
     """Return the meaning of the loss."""
+    if status == 404 or _VERSION.search(problem):
+        problem = f"{problem} (asked with `api_version: {circumstances.api_version}`)"
     if status is not None:
         return Meaning(_of_status(status, problem))
     if _KEY.search(problem) and code in _REFUSED:

@@ -34,14 +34,29 @@ class Floor:
         """Loop time at which the current answer began."""
         self.busy = False
         """The service owes an answer, or is working on one."""
+        self.gives_way = False
+        """The current answer gives way to a result, which the model speaks of next."""
         self.done_told = True
         """The end of the last answer was reported to the shell."""
         self.greeted = False
+        self.untold: list[JsonObject] = []
+        """Messages that bring an accepted session up to date."""
+        self.closing_until: float | None = None
+        """Loop time until which the end of a cut-off exchange is awaited; None: nothing is."""
         self._notes: list[str] = []
         self._unknown: set[str] = set()
 
     def send(self, message: JsonObject) -> None:
         self.host.send_text(orjson.dumps(message))
+
+    def catch_up(self) -> None:
+        """Bring the session up to date."""
+        self.closing_until = None
+        untold, self.untold = self.untold, []
+        for message in untold:
+            self.send(message)
+            self.memory.told_something()
+        self.tell_notes()
 
     def owes(self) -> None:
         """Note that the message just sent makes the model speak."""
@@ -58,6 +73,7 @@ class Floor:
         """True if words to the model would cut nothing."""
         return (
             self.ready_at is not None
+            and self.closing_until is None
             and not self.busy
             and self.answering is None
             and not self.turns.pending

@@ -38,6 +38,8 @@ class Call:
     sent: bool = False
     confirmed: bool = False
     """The service has sent a message since the answer was sent."""
+    over: bool = False
+    """The exchange in which the model requested it has ended in the service's state, too."""
     quiet: bool = False
     """The caller has already heard the answer."""
 
@@ -89,6 +91,8 @@ class Memory:
         for call in [call for call in self.calls.values() if call.sent and call.confirmed]:
             del self.calls[call.call_id]
         self.held = {call.call_id for call in self.calls.values() if call.known}
+        for call in self.calls.values():
+            call.over = not call.known
 
     def forget_handle(self) -> None:
         self.handle = ""
@@ -151,6 +155,10 @@ class Memory:
     def told(self) -> None:
         """Note that the model has answered: the caller has heard its results."""
         self.answered.clear()
+
+    def cut_off(self) -> list[Call]:
+        """Return the unanswered calls whose exchange the connection was lost in."""
+        return [call for call in self.open_calls() if not (call.known or call.over)]
 
     # Another connection.
 

@@ -16,16 +16,19 @@ from cordboard.agents.extra_settings import with_extra
 from cordboard.tools.payload import DATA_NOTE, as_payload
 from cordboard.tools.provider_schema import for_provider_list
 from cordboard.tools.tool import Effects, JsonObject, ToolReply, ToolSpec
-from cordboard.vendors.gemini.config import (
-    FunctionBehavior,
-    GeminiLiveProvider,
-    RealtimeInputConfig,
-)
+from cordboard.vendors.gemini.config import GeminiLiveProvider, RealtimeInputConfig, ThinkingConfig
 from cordboard.vendors.gemini.limits import GEMINI
+from cordboard.vendors.gemini.live.memory import GATE_SECONDS, Call
+from cordboard.vendors.gemini.models import live_model
 
 NOTHING_ANSWERED = "The tool has answered nothing. Asking it again is of no use."
 """Text for the model in place of an empty answer: an empty one makes it repeat the call (Google's
 page on the move to 3.8 Live: name a status, and whether a further attempt helps)."""
+
+_CUT_OFF: JsonObject = {
+    "status": "error",
+    "message": "The connection was lost. The answer follows as soon as it is there.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> 
         "inputAudioTranscription": {},
         "outputAudioTranscription": {},
     }
-    declarations = _declarations(session.toolbox, settings.function_behavior)
+    declarations = _declarations(session.toolbox, settings)
     if declarations:
         message["tools"] = [{"functionDeclarations": declarations}]
     input_config = _input(settings.realtime_input_config)
@@ -63,8 +66,8 @@ def setup(settings: GeminiLiveProvider, session: AgentSession, start: Start) -> 
         message["contextWindowCompression"] = {"slidingWindow": window}
         if compression.trigger_tokens:
             message["contextWindowCompression"]["triggerTokens"] = compression.trigger_tokens
-    if settings.proactivity.proactive_audio is not None:
-        message["proactivity"] = {"proactiveAudio": settings.proactivity.proactive_audio}
+    if settings.proactivity.proactive_audio:
+        message["proactivity"] = {"proactiveAudio": True}
     if settings.safety_settings:
         message["safetySettings"] = [setting.model_dump() for setting in settings.safety_settings]
     if start.seeded:
@@ -77,11 +80,16 @@ def model_name(model: str) -> str:
     return model if "/" in model else f"models/{model}"
 
 
-def blocks(spec: ToolSpec | None, behavior: FunctionBehavior) -> bool:
+def blocks(spec: ToolSpec | None, settings: GeminiLiveProvider) -> bool:
     """True if the model waits for this tool; None: a tool that was never declared."""
-    if behavior == "by_effects":
-        return spec is None or spec.effects is not Effects.READ_ONLY
-    return behavior == "blocking"
+    if live_model(settings.model).waits == "never":
+        return False
+    if settings.function_behavior in ("blocking", "non_blocking"):
+        return settings.function_behavior == "blocking"
+    if spec is None or spec.effects is not Effects.READ_ONLY:
+        return True
+    by_timeout = settings.function_behavior == "by_timeout"
+    return by_timeout and spec.limits.timeout_ms <= GATE_SECONDS * 1000
 
 
 def turns(said: Iterable[tuple[str, str]], *, complete: bool) -> JsonObject:
@@ -114,6 +122,11 @@ def function_response(
     return answer
 
 
+def cut_off(calls: Iterable[Call]) -> JsonObject:
+    """Return answers that end the exchange in which these calls were requested."""
+    return tool_response(function_response(call.call_id, call.name, _CUT_OFF) for call in calls)
+
+
 def response_of(reply: ToolReply) -> JsonObject:
     """Return a reply as the object for the model: never empty, never large."""
     response = as_payload(reply)
@@ -139,7 +152,21 @@ def _generation(settings: GeminiLiveProvider) -> JsonObject:
     ):
         if value is not None:
             config[name] = value
+    if thinking := _thinking(settings):
+        config["thinkingConfig"] = thinking
     return config
+
+
+def _thinking(settings: GeminiLiveProvider) -> JsonObject:
+    given = settings.thinking_config or ThinkingConfig()
+    thinking: JsonObject = {}
+    if given.thinking_level is not None:
+        thinking["thinkingLevel"] = given.thinking_level.upper()
+    elif live_model(settings.model).thinking == "required":
+        thinking["thinkingLevel"] = "LOW"
+    if given.thinking_budget is not None:
+        thinking["thinkingBudget"] = given.thinking_budget
+    return thinking
 
 
 def _input(settings: RealtimeInputConfig) -> JsonObject:
@@ -173,15 +200,19 @@ def _instruction(session: AgentSession, greeted: str) -> str:
     return "\n\n".join(part for part in parts if part) or "You are on the telephone. Be brief."
 
 
-def _declarations(toolbox: tuple[ToolSpec, ...], behavior: FunctionBehavior) -> list[JsonObject]:
+def _declarations(toolbox: tuple[ToolSpec, ...], settings: GeminiLiveProvider) -> list[JsonObject]:
     specs = {spec.name: spec for spec in toolbox}
+    waits_anyway = live_model(settings.model).waits == "always"
     declarations: list[JsonObject] = []
     for tool in for_provider_list(toolbox, GEMINI)[0]:
         declaration: JsonObject = {
             "name": tool.name,
             "description": tool.description or tool.name,
-            "behavior": "BLOCKING" if blocks(specs[tool.name], behavior) else "NON_BLOCKING",
         }
+        if not blocks(specs[tool.name], settings):
+            declaration["behavior"] = "NON_BLOCKING"
+        elif not waits_anyway:
+            declaration["behavior"] = "BLOCKING"
         if tool.parameters is not None:
             declaration["parameters"] = _typed(tool.parameters)
         declarations.append(declaration)

@@ -3,20 +3,23 @@
     setup → setupComplete → (realtimeInput | clientContent | toolResponse)*
           ← (serverContent | toolCall | toolCallCancellation | sessionResumptionUpdate | goAway)*
 
-Sound is 16 kHz towards it and 24 kHz back. A tool with effects blocks: the model waits for it, and
-must hear nothing meanwhile (it would cancel the call, or close with 1008), so the caller's sound is
-left out until the answer, the cancellation, or ten seconds. Other tools run beside the
-conversation.
+Sound is 16 kHz towards it and 24 kHz back. The model waits for a tool, and must hear nothing
+meanwhile (it would cancel the call, or close with 1008), so the caller's sound is left out until
+the answer, the cancellation, or ten seconds. Look-ups that may take longer run beside the
+conversation (`function_behavior`).
 
 A lost connection resumes by the newest handle of the service, and the events since that handle are
-sent again (`memory`); without a handle a new session begins with the conversation so far. Sources:
-the types and converters of google-genai 3.4, Google's pages on the Live API, and the reports named
-in `errors`.
+sent again (`memory`); without a handle a new session begins with the conversation so far. A session
+that was lost in the middle of a tool call is stuck there when it resumes, and would take the next
+input for the rest of that exchange: the calls are answered with an error first. Sources: the types
+and converters of google-genai 3.4, Google's pages on the Live API, the reports named in `errors`,
+and what the authors of pydantic-ai saw (October 2026).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -42,12 +45,15 @@ from cordboard.vendors.gemini.live.memory import Memory, bounded
 from cordboard.vendors.gemini.live.sound import SoundToService
 from cordboard.vendors.gemini.live.tools import ToolCalls
 from cordboard.vendors.gemini.live.turns import CallerTurns
+from cordboard.vendors.gemini.models import live_model
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 PATH = "/ws/google.ai.generativelanguage.{version}.GenerativeService.BidiGenerateContent"
 GREET = "[Greet the caller now. Say exactly this, word for word, and nothing else: “{greeting}”]"
 CALL_BEGINS = "[The call begins.]"
 GO_ON = "[The line to you was interrupted for a moment. Answer the caller now.]"
+CLOSING_S = 1.0
+"""Longest wait for the end of a cut-off exchange; the caller's sound is kept meanwhile."""
 _LEAVE_BEFORE = 2.0
 """Seconds for a change of connection, before the service closes the old one."""
 
@@ -55,9 +61,9 @@ _LEAVE_BEFORE = 2.0
 class GeminiProtocol:
     """One call's side of Gemini Live. Implements `ServiceProtocol`."""
 
-    payload = LIVE_PAYLOAD
-
     def __init__(self, settings: GeminiLiveProvider, key: str) -> None:
+        allowed = settings.data == "allow"
+        self.payload = replace(LIVE_PAYLOAD, data="always") if allowed else LIVE_PAYLOAD
         self._settings = settings
         self._key = key
         self._memory = Memory()
@@ -69,7 +75,8 @@ class GeminiProtocol:
         self._handlers: dict[str, Callable[[JsonObject], None]] = {}
         """Handlers in the order in which the parts of one message count."""
         self._with_handle = False
-        self._before_ready: list[JsonObject] = []
+        self._kept: list[bytes] = []
+        """The caller's sound since the exchange that is to end was answered."""
         self._quick_losses = 0
         self._gap = False
         """Sound was left out."""
@@ -119,7 +126,7 @@ class GeminiProtocol:
         start = say.Start(handle, bool(seed), greeted)
         floor.send(say.setup(self._settings, session, start))
         if seed:
-            self._before_ready.append(say.turns(seed, complete=True))
+            floor.untold.append(say.turns(seed, complete=True))
         if resumed is not None:
             self._catch_up(floor, resumed.owes_answer or bool(cut_short))
         elif session.greeting:
@@ -129,7 +136,7 @@ class GeminiProtocol:
         turns = CallerTurns(host, lambda text: self._memory.said("user", text))
         floor = self._floor = Floor(session, host, self._memory, turns)
         answers = self._answers = Answers(floor, self._settings)
-        tools = self._tools = ToolCalls(floor, self._settings.function_behavior, answers.pause)
+        tools = self._tools = ToolCalls(floor, self._settings, answers.pause)
         self._out = SoundToService(session.format)
         self._handlers = {
             "toolCallCancellation": tools.cancelled,
@@ -142,7 +149,7 @@ class GeminiProtocol:
             "goAway": self._go_away,
             "error": self._error,
         }
-        self._before_ready = []
+        self._kept.clear()
         self._gap = False
         self._leave_at = None
         return floor
@@ -163,7 +170,7 @@ class GeminiProtocol:
         elif owes:
             untold.append(("user", GO_ON))
         if untold:
-            self._before_ready.append(say.turns(untold, complete=owes))
+            floor.untold.append(say.turns(untold, complete=owes))
         if owes:
             floor.owes()
 
@@ -171,7 +178,9 @@ class GeminiProtocol:
         floor, accepted_for = self._floor, None
         if floor is not None and floor.ready_at is not None:
             accepted_for = floor.host.now() - floor.ready_at
-        circumstances = Circumstances(accepted_for, self._with_handle, self._quick_losses)
+        circumstances = Circumstances(
+            accepted_for, self._with_handle, self._quick_losses, self._settings.api_version
+        )
         found = meaning(status, code, problem, circumstances)
         if accepted_for is not None:
             self._quick_losses = self._quick_losses + 1 if found.quick else 0
@@ -189,18 +198,30 @@ class GeminiProtocol:
         if floor is None:
             return
         now = floor.host.now()
+        if floor.closing_until is not None:
+            if now < floor.closing_until:
+                self._kept.append(sound)
+                return
+            floor.catch_up()
+        if self._kept:
+            kept, self._kept = self._kept, []
+            for earlier in kept:
+                self._pass_on(floor, earlier)
         if self._memory.calls and self._memory.gated(now):
             self._gap = True  # skipped sound is not sent later: it would be heard too late
         else:
-            if self._gap:
-                self._gap = False
-                self._out.broken()
-            if message := self._out.message(sound):
-                floor.host.send_text(message)
+            self._pass_on(floor, sound)
         if floor.turns.open:
             floor.turns.look(now)
         if self._leave_at is not None:
             self._leave(floor)
+
+    def _pass_on(self, floor: Floor, sound: bytes) -> None:
+        if self._gap:
+            self._gap = False
+            self._out.broken()
+        if message := self._out.message(sound):
+            floor.host.send_text(message)
 
     def answer_tool(self, reply: ToolReply) -> None:
         if self._floor is not None:
@@ -271,11 +292,12 @@ class GeminiProtocol:
             floor.host.ignored("duplicate", "setupComplete")
             return
         floor.ready_at = floor.host.now()
-        waiting, self._before_ready = self._before_ready, []
-        for message in waiting:
-            floor.send(message)
-            self._memory.told_something()
-        floor.tell_notes()
+        closes = self._with_handle and live_model(self._settings.model).closes_exchange
+        if closes and (calls := self._memory.cut_off()):
+            floor.closing_until = floor.ready_at + CLOSING_S
+            floor.send(say.cut_off(calls))
+        else:
+            floor.catch_up()
         floor.host.ready()
         self._tools.deliver_waiting()
 

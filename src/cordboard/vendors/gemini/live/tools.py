@@ -2,7 +2,9 @@
 
 Calls that the model waits for are answered together, as they were requested. Answers to the others
 are sent at once, all but the last of one message silently, so that the model speaks once and with
-all of them. A call that the service has forgotten with its connection is answered in words.
+all of them. The last one interrupts the model: if it waited until the model is idle, the model
+would first have answered out of its own knowledge. A call that the service has forgotten with its
+connection is answered in words.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from cordboard.tools.tool import JsonObject, ToolReply
-from cordboard.vendors.gemini.config import FunctionBehavior
+from cordboard.vendors.gemini.config import GeminiLiveProvider
 from cordboard.vendors.gemini.live import messages as say
 from cordboard.vendors.gemini.live.floor import Floor
 from cordboard.vendors.gemini.live.memory import Call
+from cordboard.vendors.gemini.models import live_model
 
 _NAMELESS: JsonObject = {"status": "error", "message": "There is no such function."}
 
@@ -22,13 +25,16 @@ _NAMELESS: JsonObject = {"status": "error", "message": "There is no such functio
 class ToolCalls:
     """One connection's tool calls."""
 
-    def __init__(self, floor: Floor, behavior: FunctionBehavior, pause: Callable[[], None]) -> None:
+    def __init__(
+        self, floor: Floor, settings: GeminiLiveProvider, pause: Callable[[], None]
+    ) -> None:
         """`pause`: called because the model says nothing more until it has its answers."""
         self._floor = floor
         self._pause = pause
         self._host = floor.host
         self._memory = floor.memory
-        self._behavior = behavior
+        self._settings = settings
+        self._scheduling = live_model(settings.model).scheduling
         self._specs = {spec.name: spec for spec in floor.session.toolbox}
 
     def called(self, message: JsonObject) -> None:
@@ -69,7 +75,7 @@ class ToolCalls:
             call_id,
             name,
             arguments if isinstance(arguments, dict) else {},
-            say.blocks(self._specs.get(name), self._behavior),
+            say.blocks(self._specs.get(name), self._settings),
             group,
             self._host.now(),
         )
@@ -120,11 +126,11 @@ class ToolCalls:
                     self._memory.was_sent(peer)
                 self._floor.tell_notes()
             return
-        if not call.blocking:
+        if not call.blocking and self._scheduling:
             others = any(peer.response is None for peer in peers)
-            self._give([call], "SILENT" if others or call.quiet else "WHEN_IDLE")
+            self._give([call], "SILENT" if others or call.quiet else "INTERRUPT")
             return
-        together = [peer for peer in peers if peer.blocking]
+        together = [peer for peer in peers if peer.blocking == call.blocking]
         if all(peer.response is not None for peer in together):
             self._give(together, "")
 
@@ -138,4 +144,5 @@ class ToolCalls:
         for call in calls:
             self._memory.was_sent(call)
         if scheduling != "SILENT":
+            self._floor.gives_way = self._floor.answering is not None
             self._floor.owes()

@@ -11,7 +11,8 @@ as the service does, and counts it as being spoken for its duration.
 
 Where the documentation is silent, it behaves as users report, or in the least convenient way: an
 answer that the caller cuts has no `AgentAudioDone`; function calls precede the caller's text
-(`speculative`), unless they are deferred; every error is followed by a close with 1011.
+(`speculative`), unless they are deferred; every error is followed by a close with 1011; `KeepAlive`
+alone does not keep a session.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -51,13 +52,16 @@ class DeepgramAgentEmulator:
         key: str = "deepgram-key",
         speculative: bool = True,
         idle_s: float = IDLE_S,
+        injections: Literal["refused", "warned", "ignored"] = "refused",
     ) -> None:
-        """`speculative`: request functions before the end of the caller's turn is certain."""
+        """`speculative`: request functions before the end of the caller's turn is certain.
+        `injections`: reaction to an injected sentence that it will not say; `ignored`: it says
+        none."""
         self.key = key
         self.close_codes: list[int] = []
         """Codes with which the service closed connections."""
         self._prompter = Prompter(script)
-        self._habits = Habits(speaker or Beeper(), speculative, idle_s)
+        self._habits = Habits(speaker or Beeper(), speculative, idle_s, injections)
         self._book = Book()
         self._server: Server | None = None
 

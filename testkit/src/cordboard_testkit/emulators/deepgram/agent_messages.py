@@ -48,9 +48,10 @@ VOICES = {
 }
 """Of deepgram-sdk 7.17; the service may have more."""
 MANAGED = {
-    "open_ai": re.compile(r"gpt-(5|5-mini|5-nano|4\.1|4\.1-mini|4\.1-nano|4o|4o-mini)"),
+    "open_ai": re.compile(r"gpt-(5(\.4)?(-mini|-nano)?|4\.1(-mini|-nano)?|4o(-mini)?)"),
     "anthropic": re.compile(r"[a-z]+(-[0-9a-z.]+)+"),
     "google": re.compile(r"gemini-(2\.0-flash|2\.0-flash-lite|2\.5-flash)"),
+    "nvidia": re.compile(r"[a-z]+[-/a-z0-9.]+"),
     "groq": re.compile(r"openai/gpt-oss-20b"),
     "deepgram": re.compile(r"think-fast|phonellm-mini-alpha-2-fp8"),
 }
@@ -132,7 +133,7 @@ class Function(_Strict):
 
 
 class ThinkProvider(_Strict):
-    type: Literal["open_ai", "anthropic", "google", "groq", "aws_bedrock", "deepgram"]
+    type: Literal["open_ai", "anthropic", "google", "groq", "nvidia", "aws_bedrock", "deepgram"]
     model: str
     version: str | None = None
     temperature: float | None = None
@@ -291,6 +292,8 @@ def objections(settings: Settings) -> Iterator[str]:
         if isinstance(speak.provider, DeepgramSpeaks):
             if speak.provider.model not in VOICES[speak.provider.version]:
                 yield f"agent.speak.provider.model {speak.provider.model!r} does not exist"
+            if speak.provider.speed is not None and not 0.7 <= speak.provider.speed <= 1.5:
+                yield "agent.speak.provider.speed is out of range"
         elif speak.endpoint is None:
             yield "agent.speak.endpoint is required for this provider"
 
@@ -322,6 +325,8 @@ def _of_think(think: Think) -> Iterator[str]:
             yield "agent.think.context_length needs a custom endpoint"
     if think.provider.temperature is not None and not 0 <= think.provider.temperature <= 2:
         yield "agent.think.provider.temperature is out of range"
+    if think.provider.credentials is not None and think.provider.type != "aws_bedrock":
+        yield "agent.think.provider.credentials are not supported for this provider"
     names = [function.name for function in think.functions]
     if len(names) != len(set(names)):
         yield "a function is there twice"

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from websockets.asyncio.server import ServerConnection
@@ -66,6 +66,9 @@ class Habits:
     speaker: Speaker
     speculative: bool
     idle_s: float
+    injections: Literal["refused", "warned", "ignored"]
+    """Reaction to an injected sentence that it will not say: `InjectionRefused`, a warning, or
+    nothing; `ignored`: it never says any."""
 
 
 class _Refused(Exception):
@@ -153,9 +156,11 @@ class ClientSession:
     # Messages from the client.
 
     async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._habits.idle_s
         while True:
             try:
-                async with asyncio.timeout(self._habits.idle_s):
+                async with asyncio.timeout_at(deadline):
                     message = await self._connection.recv()
             except TimeoutError:
                 raise _Refused(
@@ -167,6 +172,9 @@ class ClientSession:
                 await self._hear(message)
             else:
                 await self._take(message)
+            kept_alive = isinstance(message, str) and '"KeepAlive"' in message
+            if not kept_alive:
+                deadline = loop.time() + self._habits.idle_s
 
     async def _take(self, text: str) -> None:
         try:
@@ -255,9 +263,15 @@ class ClientSession:
         thinking = self._turn is not None and not self._turn.done()
         speaking = asyncio.get_running_loop().time() < self._speaks_until or self._mouth.locked()
         busy = caller or ((speaking or thinking) and message.behavior == "default")
+        if self._habits.injections == "ignored":
+            return
         if busy and message.behavior != "interrupt":
             self._book.violations.append("InjectAgentMessage: refused")
-            await self._send("InjectionRefused", message="Cannot inject a message now")
+            if self._habits.injections == "warned":
+                code = f"INJECT_AGENT_MESSAGE_DURING_{'USER' if caller else 'AGENT'}_SPEECH"
+                await self._send("Warning", code=code, description="The message is ignored.")
+            else:
+                await self._send("InjectionRefused", message="Cannot inject a message now")
             return
         before = self._said
         if message.behavior == "interrupt":

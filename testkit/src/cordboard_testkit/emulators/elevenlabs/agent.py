@@ -63,10 +63,15 @@ class ElevenLabsEmulator:
         ping_s: float = 2.0,
         faster: float = 4.0,
         voices: tuple[str, ...] = (VOICE,),
+        writes: float = 0.0,
+        queue_s: float = 0.0,
+        admits: bool = True,
     ) -> None:
         """`agent`: made by `new_agent`; the default permits all overrides and speaks ulaw.
         `any_tool`: the script may request tools that the agent does not have. `faster`: speed of
-        the outgoing audio, as a multiple of real time."""
+        the outgoing audio, as a multiple of real time. `writes`: share of an answer's audio that
+        is sent before its words. `queue_s`: seconds for which each caller waits in the queue, with
+        music; `admits`: False if they wait in vain."""
         self._prompter = Prompter(script or Script())
         self._speaker = speaker or Beeper()
         self._key = key
@@ -74,6 +79,7 @@ class ElevenLabsEmulator:
         self._ping_s = ping_s
         self._faster = faster
         self._voices = frozenset(voices)
+        self._writes, self._queue_s, self._admits = writes, queue_s, admits
         agent = agent or new_agent("agent_emulated")
         self.agent_id = str(agent["agent_id"])
         self.workspace = Workspace()
@@ -265,6 +271,9 @@ class ElevenLabsEmulator:
             ping_s=self._ping_s,
             faster=self._faster,
             voices=self._voices,
+            writes=self._writes,
+            queue_s=self._queue_s,
+            admits=self._admits,
             note=note,
             violate=self.violations.append,
             closed=lambda code, reason: self.closes.append((code, reason)),

@@ -3,7 +3,10 @@
     initiation → metadata → greeting → (turn → transcript → words and sound, tools)* → close
 
 Audio is sent faster than real time, as by the service; the clock determines the part that has been
-spoken, and hence interruptions. Event ids count up over all events that have one.
+spoken, and hence interruptions. Event ids count up; words and audio of one answer share one. As the
+service was seen to do (pydantic-ai, 2026): the words follow when the model has finished writing,
+after the first audio; the words of an answer that is cut before that follow the interruption, cut;
+overrides are refused after the metadata; no tentative transcript ever comes.
 """
 
 from __future__ import annotations
@@ -27,8 +30,10 @@ from cordboard_testkit.emulators.script import Answer, Prompter, Use, When, resu
 from cordboard_testkit.emulators.speech import Speaker, TurnGate
 
 CHUNK_MS = 200
-ALWAYS = frozenset({"conversation_initiation_metadata", "error"})
+ALWAYS = frozenset({"conversation_initiation_metadata", "error", "queue_status"})
 """Events that no agent turns off."""
+QUEUE_TIMEOUT = 4300
+"""Close code for a caller who has waited too long in the queue."""
 _GARBAGE = (
     "no json",
     "[]",
@@ -58,6 +63,12 @@ class Setting:
     faster: float
     """Speed of the outgoing audio, as a multiple of real time."""
     voices: frozenset[str]
+    writes: float
+    """Share of an answer's audio that is sent before its words."""
+    queue_s: float
+    """Seconds in the queue, with music; 0: the agent is free."""
+    admits: bool
+    """False: the queue ends with `timed_out`."""
     note: Callable[[Any], None]
     """Callback for each message of the client."""
     violate: Callable[[str], None]
@@ -87,6 +98,8 @@ class Conversation:
         self._pinging: asyncio.Task[None] | None = None
         self._spoken = ("", 0.0, 0.0)
         """The sentence, its start and its duration."""
+        self._unwritten = False
+        """The words of the sentence are still to be sent."""
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._was_waiting: set[str] = set()
         self._pings: dict[int, bool] = {}
@@ -154,6 +167,14 @@ class Conversation:
     async def _begin(self, message: JsonObject) -> None:
         if await self._suffer("setup"):
             return
+        self._begun = True
+        await self._send(
+            "conversation_initiation_metadata",
+            "conversation_initiation_metadata_event",
+            conversation_id=f"conv_{self._setting.prompter.connections:04d}",
+            agent_output_audio_format=self._output,
+            user_input_audio_format=self._input,
+        )
         overrides = message.get("conversation_config_override") or {}
         allowed = self._setting.agent["platform_settings"]["overrides"]
         problem = wire.permitted(overrides, allowed["conversation_config_override"])
@@ -175,36 +196,36 @@ class Conversation:
         if missing:
             reason = f"Missing required dynamic variables: {', '.join(missing)}"
             await self._refuse("missing_dynamic_variable", reason)
-        self._begun = True
-        await self._send(
-            "conversation_initiation_metadata",
-            "conversation_initiation_metadata_event",
-            conversation_id=f"conv_{self._setting.prompter.connections:04d}",
-            agent_output_audio_format=self._output,
-            user_input_audio_format=self._input,
-        )
         self._pinging = asyncio.create_task(self._ping())
-        if greeting:
-            self._turn = asyncio.create_task(
-                self._guarded(self._greet(wire.filled(greeting, given)))
-            )
+        if greeting or self._setting.queue_s:
+            opening = self._open(wire.filled(greeting, given))
+            self._turn = asyncio.create_task(self._guarded(opening))
 
     # Turns.
 
-    async def _greet(self, text: str) -> None:
-        if not await self._suffer("greeting"):
-            await self._speak(text)
+    async def _open(self, greeting: str) -> None:
+        if self._setting.queue_s:
+            await self._queue()
+        if greeting and not await self._suffer("greeting"):
+            await self._speak(greeting)
+
+    async def _queue(self) -> None:
+        """Hold the caller, with music as ordinary audio."""
+        await self._send("queue_status", "queue_status_event", status="waiting")
+        until = time.monotonic() + self._setting.queue_s
+        music = base64.b64encode(self._coded(b"\x00\x10" * (_rate(self._output) // 5))).decode()
+        while time.monotonic() < until:
+            await self._send("audio", "audio_event", audio_base_64=music, event_id=next(self._ids))
+            await asyncio.sleep(CHUNK_MS / 1000 / self._setting.faster)
+        status = "admitted" if self._setting.admits else "timed_out"
+        await self._send("queue_status", "queue_status_event", status=status)
+        if not self._setting.admits:
+            await self._close(QUEUE_TIMEOUT, "Timed out waiting in the queue.")
 
     async def _hear(self, sound: bytes) -> None:
         pcm = g711.ulaw_to_linear(sound) if self._input == "ulaw_8000" else sound
         heard = self._gate.hear(pcm)
         if heard == "started":
-            await self._send(
-                "tentative_user_transcript",
-                "tentative_user_transcription_event",
-                user_transcript="…so",
-                event_id=next(self._ids),
-            )
             await self._interrupt()
         elif heard == "stopped":
             self._new_turn(self._setting.prompter.answer(), said=True)
@@ -224,9 +245,12 @@ class Conversation:
         if self._turn is not None:
             self._turn.cancel()
         self._spoken = ("", 0.0, 0.0)
-        await self._send("interruption", "interruption_event", event_id=self._last_id)
+        await self._send("interruption", "interruption_event", event_id=next(self._ids))
         words = text.split()
         kept = " ".join(words[: int(len(words) * heard / length)])
+        if self._unwritten:
+            await self._write(f"{kept}...")
+            return
         await self._send(
             "agent_response_correction",
             "agent_response_correction_event",
@@ -263,25 +287,34 @@ class Conversation:
             return
         rate = _rate(self._output)
         pcm = self._setting.speaker.speak(text, rate)
-        sound = g711.linear_to_ulaw(pcm) if self._output == "ulaw_8000" else pcm
+        sound = self._coded(pcm)
         size = CHUNK_MS * rate // 1000 * (1 if self._output == "ulaw_8000" else 2)
         began = max(time.monotonic(), self._spoken[1] + self._spoken[2])
         self._spoken = (text, began, len(pcm) / 2 / rate)
-        event_id = next(self._ids)
-        await self._send(
-            "agent_response", "agent_response_event", agent_response=text, event_id=event_id
-        )
-        half = len(sound) // size // 2
-        for count, start in enumerate(range(0, len(sound), size)):
-            self._last_id = next(self._ids)
+        event_id = self._last_id = next(self._ids)
+        self._unwritten = True
+        starts = range(0, len(sound), size)
+        half, written = len(starts) // 2, int((len(starts) - 1) * self._setting.writes)
+        for count, start in enumerate(starts):
             chunk = base64.b64encode(sound[start : start + size]).decode()
-            await self._send("audio", "audio_event", audio_base_64=chunk, event_id=self._last_id)
+            await self._send("audio", "audio_event", audio_base_64=chunk, event_id=event_id)
+            if count == written:
+                await self._write(text)
             if count == half and await self._suffer("sound"):
                 return
             await asyncio.sleep(CHUNK_MS / 1000 / self._setting.faster)
         await self._send(
             "agent_response_complete", "agent_response_complete_event", event_id=event_id
         )
+
+    async def _write(self, text: str) -> None:
+        """Send the words of the current answer."""
+        self._unwritten = False
+        told = {"agent_response": text, "event_id": self._last_id}
+        await self._send("agent_response", "agent_response_event", **told)
+
+    def _coded(self, pcm: bytes) -> bytes:
+        return g711.linear_to_ulaw(pcm) if self._output == "ulaw_8000" else pcm
 
     async def _ask(self, use: Use) -> str:
         tool = self._setting.tools.get(use.name)

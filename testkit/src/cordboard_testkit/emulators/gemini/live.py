@@ -25,16 +25,24 @@ from websockets.http11 import Request, Response
 
 from cordboard_testkit.emulators.gemini.live_session import LiveSession
 from cordboard_testkit.emulators.gemini.live_state import CallState
-from cordboard_testkit.emulators.gemini.live_wire import MODELS, Refused, check_setup, read
+from cordboard_testkit.emulators.gemini.live_wire import (
+    MODELS,
+    Refused,
+    check_setup,
+    closes_exchange,
+    read,
+)
 from cordboard_testkit.emulators.script import Prompter, Script
 from cordboard_testkit.emulators.speech import Beeper, Speaker
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
 
+VERSIONS = ("v1", "v1beta", "v1alpha")
 KEY = "AIza-emulated"
 """The key that is accepted."""
 _MODEL_PATH = re.compile(r"/v1beta/models/(?P<name>[^/]+)")
 _PATH = re.compile(
-    r"/ws/google\.ai\.generativelanguage\.v1(alpha|beta)?\.GenerativeService\.BidiGenerateContent"
+    r"/ws/google\.ai\.generativelanguage\.(?P<version>v1\w*)\.GenerativeService\."
+    r"BidiGenerateContent"
 )
 
 
@@ -67,15 +75,21 @@ class GeminiLiveEmulator:
         key: str = KEY,
         pace: float = 8.0,
         many_calls: bool = False,
+        versions: tuple[str, ...] = VERSIONS,
+        guess: str = "",
     ) -> None:
         """`pace`: speed of the outgoing audio, as a multiple of real time. The end of a turn waits
-        until the audio has been heard, as with the service."""
+        until the audio has been heard, as with the service. `versions`: the versions of the API
+        that have the Live API. `guess`: words that the model says of its own while a tool runs that
+        it does not wait for."""
         self._script = script or Script()
         self._prompter = Prompter(self._script)
         self._key = key
         self._many_calls = many_calls
+        self._versions = versions
         self.speaker = speaker or Beeper()
         self.pace = pace
+        self.guess = guess
         self.certificate = ThrowAwayCertificate()
         self.received: list[Received] = []
         self.violations: list[str] = []
@@ -146,8 +160,8 @@ class GeminiLiveEmulator:
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         path, _, query = request.path.partition("?")
-        asked = _MODEL_PATH.fullmatch(path)
-        if asked is None and not _PATH.fullmatch(path):
+        asked, live = _MODEL_PATH.fullmatch(path), _PATH.fullmatch(path)
+        if asked is None and (live is None or live["version"] not in self._versions):
             return self._deny(connection, http.HTTPStatus.NOT_FOUND, "no such method")
         if "key=" in query:
             return self._deny(connection, http.HTTPStatus.BAD_REQUEST, "the key is in the address")
@@ -186,7 +200,7 @@ class GeminiLiveEmulator:
                 if session is None:
                     if parsed.setup is None:
                         raise Refused(1007, "setup must be the first message and only the first.")
-                    check_setup(parsed.setup)
+                    check_setup(parsed.setup, _version_of(socket))
                     session = LiveSession(self, socket, self._state_for(parsed), parsed.setup)
                     going_on = await session.accept()
                 else:
@@ -218,11 +232,13 @@ class GeminiLiveEmulator:
             kept = self._handles.get(handle)
             if kept is None:
                 raise Refused(1008, "Invalid session resumption handle.")
+            lost = kept.state.pending.keys() - kept.pending.keys()
+            kept.state.cut_off = lost if closes_exchange(parsed.setup.model) else set()
             kept.state.pending = dict(kept.pending)
             return kept.state
         continued = parsed.setup.history_config.initial_history_in_client_content
         if self._state is not None and (continued or not self._many_calls):
-            self._state.pending = {}
+            self._state.pending, self._state.cut_off = {}, set()
             return self._state
         prompter = Prompter(self._script) if self._many_calls else self._prompter
         prompter.connections = self.connections
@@ -233,3 +249,10 @@ class GeminiLiveEmulator:
         """Close a connection, as the service does."""
         self.close_codes.append(code)
         await socket.close(code, reason[:120])
+
+
+def _version_of(socket: ServerConnection) -> str:
+    """Return the version of the API in a connection's address."""
+    request = socket.request
+    path = _PATH.fullmatch(request.path.partition("?")[0]) if request is not None else None
+    return path["version"] if path is not None else ""

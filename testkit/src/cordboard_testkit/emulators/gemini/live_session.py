@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from cordboard_testkit.emulators.gemini.live_state import CallState, LiveService
 from cordboard_testkit.emulators.gemini.live_wire import (
+    EXTENDED_THINKING,
     MAX_TOOL_RESPONSE,
     ClientContent,
     ClientMessage,
@@ -24,6 +25,7 @@ from cordboard_testkit.emulators.gemini.live_wire import (
     Setup,
     ToolResponse,
     check_blob,
+    waits_for,
 )
 from cordboard_testkit.emulators.script import Answer, When, results_said
 from cordboard_testkit.emulators.speech import TurnGate
@@ -63,7 +65,7 @@ class LiveSession:
         self._gate = TurnGate(16_000, detection.silence_duration_ms or 400)
         self._uncuttable = setup.realtime_input_config.activity_handling == "NO_INTERRUPTION"
         self._blocking = {
-            declaration.name: declaration.behavior == "BLOCKING"
+            declaration.name: waits_for(declaration, setup.model)
             for declaration in setup.declarations()
         }
         self._initial_history = setup.history_config.initial_history_in_client_content
@@ -134,12 +136,18 @@ class LiveSession:
         if found == "started":
             if self._generating and not self._uncuttable:
                 await self._cut()
+        elif found == "stopped" and self._state.cut_off:
+            await self._close_exchange()
         elif found == "stopped":
             self._begin(self._turn(), after=self._act if self._generating else None)
 
     async def _told(self, content: ClientContent) -> None:
         if self._initial_history:
             self._initial_history = not content.turn_complete
+            return
+        if self._state.cut_off:
+            if content.turn_complete:
+                await self._close_exchange()
             return
         waited = [call_id for call_id, blocking in self._state.pending.items() if blocking]
         if waited:
@@ -168,7 +176,12 @@ class LiveSession:
             raise Refused(1011, "Internal error encountered: the tool response is too large.")
         state = self._state
         wake = False
+        if state.cut_off & {answer.id for answer in response.function_responses}:
+            await self._close_exchange()
+            return
         for answer in response.function_responses:
+            if answer.scheduling and self._setup.model.endswith(EXTENDED_THINKING):
+                raise Refused(1007, f"Scheduling is not supported by {EXTENDED_THINKING}.")
             if answer.id is None or answer.id not in state.pending:
                 code = 1011 if answer.id in state.cancelled else 1008
                 raise Refused(code, f"No pending function call has the id {answer.id}.")
@@ -176,8 +189,17 @@ class LiveSession:
             wake = wake or waited or answer.scheduling != "SILENT"
             self._results[answer.id] = str(answer.response.get("message", answer.response))
         await self._happen("result")
-        if wake and not state.pending:
-            self._begin(self._conclude(), after=self._act)
+        if not wake or state.pending:
+            return
+        if any(answer.scheduling == "INTERRUPT" for answer in response.function_responses):
+            await self._cut()
+        self._begin(self._conclude(), after=self._act)
+
+    async def _close_exchange(self) -> None:
+        """End the exchange that a lost connection has left open, without an answer."""
+        self._state.cut_off.clear()
+        await self._content(turnComplete=True)
+        await self._keep()
 
     # Actions.
 
@@ -218,6 +240,8 @@ class LiveSession:
                 return
             if answer.says:
                 await self._content(generationComplete=True)
+            if self._emulator.guess:
+                heard_at = await self._speak(self._emulator.guess)
         await self._complete(heard_at, owed=bool(answer.asks))
 
     async def _ask(self, answer: Answer) -> None:

@@ -18,6 +18,9 @@ class CallState:
     prompter: Prompter
     pending: dict[str, bool] = field(default_factory=dict)
     """Function calls without an answer; the value is True if the model waits for it."""
+    cut_off: set[str] = field(default_factory=set)
+    """Calls that were pending when the connection was lost, and that the handle does not hold: the
+    resumed session is stuck in their exchange, and the next input only closes it."""
     cancelled: set[str] = field(default_factory=set)
     current: Answer | None = None
     """The answer to the caller's last turn."""
@@ -32,6 +35,8 @@ class LiveService(Protocol):
 
     pace: float
     """Speed of the outgoing audio, as a multiple of real time."""
+    guess: str
+    """Words that the model says of its own while a tool runs that it does not wait for."""
 
     @property
     def speaker(self) -> Speaker: ...

@@ -15,7 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-MODELS = frozenset({"gemini-3.8-live", "gemini-2.5-flash-native-audio-preview-12-2025"})
+EXTENDED_THINKING = "gemini-3.8-live-extended-thinking"
+OLDER = frozenset(
+    {"gemini-2.5-flash-native-audio-preview-12-2025", "gemini-3.1-flash-live-preview"}
+)
+"""Models that wait for a tool unless it is declared `NON_BLOCKING`."""
+MODELS = frozenset({"gemini-3.8-live", EXTENDED_THINKING, *OLDER})
 VOICES = frozenset(
     {
         *("Zephyr", "Puck", "Charon", "Kore", "Fenrir", "Leda", "Orus", "Aoede", "Callirrhoe"),
@@ -265,12 +270,18 @@ def read(message: Any) -> ClientMessage:
     return parsed
 
 
-def check_setup(setup: Setup) -> None:
-    """Check a message that parses. Raises `Refused` if it is invalid."""
+def check_setup(setup: Setup, version: str) -> None:
+    """Check a message that parses. Raises `Refused` if it is invalid in this version of the API."""
     name = setup.model.removeprefix("models/")
     if name == setup.model or name not in MODELS:
-        words = f"{setup.model} is not found for API version v1, or is not supported for bidi"
+        words = f"{setup.model} is not found for API version {version}, or is not supported"
         raise Refused(1008, words[:120])
+    if setup.proactivity is not None and version != "v1alpha":
+        raise Refused(
+            1007, "Invalid JSON payload received. Unknown name \"proactivity\" at 'setup'"
+        )
+    if setup.proactivity is not None and setup.proactivity.proactive_audio is False:
+        raise Refused(1007, f"proactive_audio cannot be turned off for {name}.")
     config = setup.generation_config
     if config.response_modalities != ["AUDIO"]:
         raise Refused(1007, "The requested combination of response modalities is not supported.")
@@ -282,9 +293,8 @@ def check_setup(setup: Setup) -> None:
         chosen = voice.prebuilt_voice_config.voice_name
         if chosen not in VOICES:
             raise Refused(1007, f"Requested voice {chosen[:40]} is not available for model {name}")
-    if config.thinking_config is not None or config.enable_affective_dialog:
-        raise Refused(1007, f"Not supported by {name}.")
     declarations = list(setup.declarations())
+    _check_abilities(name, config, declarations)
     if len(declarations) > MAX_DECLARATIONS:
         raise Refused(1007, "Too many function declarations.")
     names = [declaration.name for declaration in declarations]
@@ -292,6 +302,34 @@ def check_setup(setup: Setup) -> None:
         raise Refused(1007, "Duplicate function declaration found.")
     for declaration in declarations:
         _check_declaration(declaration)
+
+
+def _check_abilities(
+    name: str, config: GenerationConfig, declarations: list[FunctionDeclaration]
+) -> None:
+    """Raises `Refused` for what this model cannot do."""
+    if config.enable_affective_dialog:
+        raise Refused(1007, f"Not supported by {name}.")
+    if config.thinking_config is not None and name == "gemini-3.8-live":
+        raise Refused(1007, f"Thinking is not supported by {name}.")
+    if name != EXTENDED_THINKING:
+        return
+    if not (config.thinking_config or {}).get("thinkingLevel"):
+        raise Refused(1007, f"{name} needs a thinking level.")
+    if any(declaration.behavior == "BLOCKING" for declaration in declarations):
+        raise Refused(1007, f"BLOCKING functions are not supported by {name}.")
+
+
+def waits_for(declaration: FunctionDeclaration, model: str) -> bool:
+    """True if this model waits for this function."""
+    if declaration.behavior is None:
+        return model.removeprefix("models/") in OLDER
+    return declaration.behavior == "BLOCKING"
+
+
+def closes_exchange(model: str) -> bool:
+    """True if a session of this model is stuck after it was resumed in the middle of a call."""
+    return model.removeprefix("models/") not in OLDER
 
 
 def check_blob(blob: Blob) -> None:

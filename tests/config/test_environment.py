@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cordboard.config import environment as expansion
 from cordboard.config.environment import Expansion
-from cordboard.config.secret_files import SecretFiles
+from cordboard.config.files import SecretFiles
 
 NOWHERE = SecretFiles(Path("/nowhere"))
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)

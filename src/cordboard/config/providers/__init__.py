@@ -1,1 +1,0 @@
-"""Sections under `providers:`: pipelines, and the services of a provider."""
