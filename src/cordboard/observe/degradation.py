@@ -35,8 +35,9 @@ LATEST = 1.0
 """Seconds of lag that are looked at for calm."""
 RAISE_AFTER = 5.0
 """Seconds of overload before the level is raised."""
-LOWER_AFTER = 2.0
-"""Seconds of calm that end the degradation."""
+LOWER_AFTER = 1.0
+"""Seconds of calm that end the degradation: with one evaluation a second, a caller who comes 2 s
+after the load finds nothing given up."""
 LOWER_AFTER_MOST = 32.0
 """Longest `LOWER_AFTER` of an engine whose overload keeps returning; it is doubled if the level
 rises within this time after a recovery."""
@@ -103,6 +104,7 @@ class OverloadGuard:
         self._wait = 0.0
         self._overloaded_since: float | None = None
         self._calm_since: float | None = None
+        self._judged_at = -inf
         self._lower_after = LOWER_AFTER
         self._recovered_at = -inf
         self.load = Load()
@@ -125,7 +127,8 @@ class OverloadGuard:
         overloaded = load.lag_p99 > MUCH_LAG or load.worker_wait > LONG_WAIT
         calm = latest < LITTLE_LAG and load.worker_wait < SHORT_WAIT
         self._overloaded_since = _since(self._overloaded_since, overloaded and not calm, now)
-        self._calm_since = _since(self._calm_since, calm, now)
+        self._calm_since = _since(self._calm_since, calm, max(self._judged_at, now - LATEST))
+        self._judged_at = now
         level = self._degradation.level
         if self._lasts(self._overloaded_since, RAISE_AFTER, now) and self._may_raise(load):
             self._overloaded_since = now
