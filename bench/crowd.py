@@ -97,7 +97,7 @@ async def _crowd(callers: int, sounds: Sequence[Samples]) -> Crowd:
                 await asyncio.sleep(4)
                 last.hang_up()
             await engine.stop()
-            _read(crowd, list(engine.histories()), last)
+            _read(crowd, engine.histories(), late=not last.refused)
     finally:
         await media.stop()
     return crowd
@@ -110,10 +110,6 @@ class _Caller:
         self._line = SimulatedCaller("127.0.0.1", engine.audiosocket_port, media=media)
         self._calls = calls
         self.refused = False
-
-    @property
-    def call_id(self) -> str:
-        return str(self._line.uuid)
 
     async def arrive(self) -> None:
         """Call, and hear the greeting to its end."""
@@ -140,13 +136,15 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await task
 
 
-def _read(crowd: Crowd, histories: Sequence[CallHistory], last: _Caller) -> None:
+def _read(crowd: Crowd, histories: list[CallHistory], *, late: bool) -> None:
+    """`late`: the last call, in the order in which they began, is of the caller after the crowd."""
+    if late and len(histories) > crowd.callers:
+        turns = histories.pop().caller_turns
+        wait = turns[0].answer_ms if turns else None
+        crowd.late_caller = None if wait is None else wait / 1000
     for history in histories:
         turns = history.caller_turns
         wait = turns[0].answer_ms if turns else None
-        if history.call_id.startswith(last.call_id):
-            crowd.late_caller = None if wait is None else wait / 1000
-            continue
         crowd.answers.append(turns[0].heard if turns else "")
         if wait is not None:
             crowd.waits.append(wait / 1000)
