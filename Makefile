@@ -28,7 +28,7 @@ export PYTHON CORDBOARD_CACHE PROCESSES
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= config/ai-agent.yaml
-LOCKS := $(filter-out requirements/docs%.txt,$(wildcard requirements/*.txt))
+LOCKS := $(filter-out requirements/docs%.txt requirements/language-model.txt,$(wildcard requirements/*.txt))
 
 # In .venv and not in the cache: they record the contents of .venv and vanish with it.
 RUN_READY := $(VENV)/.ready-run
@@ -58,6 +58,10 @@ demo-asterisk: $(NEEDS_RUN) asterisk ## the same call by SIP, through a real Ast
 run: $(NEEDS_RUN) ## run the engine with CONFIG (default config/ai-agent.yaml) until Ctrl-C
 	@$(BIN)/cordboard run --config $(CONFIG)
 
+.PHONY: language-model
+language-model: $(ALL_READY) ## fetch a language model (1.1 GB, once) for config/local_model.yaml and `make test-llm`
+	@scripts/install-language-model
+
 .PHONY: restaurant
 restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine: also the engine)
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
@@ -70,6 +74,11 @@ test: $(ALL_READY) asterisk mcp-servers images ## run every test, real Asterisk 
 .PHONY: test-fast
 test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no real time: a minute at most
 	@$(BIN)/python -m pytest --fast --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
+
+.PHONY: test-llm
+test-llm: language-model asterisk ## run the tests of tests/llm with a real language model; no part of `make test`
+	@$(WITH_ASTERISK) CORDBOARD_LANGUAGE_MODEL="$$(scripts/install-language-model --print)" \
+	  $(BIN)/python -m pytest tests/llm --order=listed $(PYTEST_ARGS)
 
 .PHONY: test-pythons
 test-pythons: ## run the fast tests with every Python version on this machine, and print a table

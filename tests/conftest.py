@@ -9,6 +9,10 @@ printed at the head and at the end of a run that failed; `--order=NUMBER` repeat
 of a call is waiting. Each takes whole files: first those that take long because they run in real
 time (`REAL_TIME`), then the rest.
 
+**Language model.** Tests in tests/llm need a real language model, and are collected only where
+`CORDBOARD_LANGUAGE_MODEL` names its file (`make test-llm`). Other runs of all tests say at their
+end that these were left out.
+
 **Fast tests.** `--fast` (`make test-fast`) leaves out what needs Asterisk, models or real time, and
 what takes long.
 """
@@ -86,6 +90,7 @@ SLOW = (
     "tests/config/test_limits.py",
     "tests/config/test_watch.py",
     "tests/examples/",
+    "tests/llm/",
     "tests/mcp/definitions/test_hostile_listing.py",
     "tests/mcp/remote/",
     "tests/mcp/supervision/",
@@ -109,6 +114,8 @@ SLOW = (
 )
 """Left out by `--fast`, besides `REAL_TIME`: processes, sockets, databases, SDKs, sound, large
 inputs."""
+LANGUAGE_MODEL = "CORDBOARD_LANGUAGE_MODEL"
+LLM_TESTS = "tests/llm"
 MODELS = {"lend_models", "lent_models"}
 """Fixtures that load the models of the offline agent."""
 
@@ -150,7 +157,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Slow files are not even imported with `--fast`."""
+    """Slow files are not even imported with `--fast`; those of a language model only where there is
+    one."""
+    if collection_path == config.rootpath / LLM_TESTS and not os.environ.get(LANGUAGE_MODEL):
+        return True
     if not config.option.fast:
         return None
     path = collection_path.relative_to(config.rootpath).as_posix()
@@ -188,6 +198,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
+    places = [config.invocation_params.dir / file_of(argument) for argument in config.args]
+    among = any((config.rootpath / LLM_TESTS).is_relative_to(place.resolve()) for place in places)
+    if among and not os.environ.get(LANGUAGE_MODEL):
+        terminalreporter.write_line(
+            "left out: tests/llm, which need a language model of 1.1 GB (make test-llm)"
+        )
     if exitstatus:
         terminalreporter.write_line(f"this order again: --order={config.option.order}")
 

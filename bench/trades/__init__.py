@@ -181,7 +181,9 @@ async def _score(turn: Turn, trade: Trade) -> None:
         values = {slot: v for slot, v in values.items() if not turn.question or slot in turn.slots}
     if not acted and answer == GREETING:
         intent = "repeat"
-    intent = {"transfer": "human"}.get(intent, intent).removesuffix("_booking")
+    if intent == "transfer":  # the destination is no part of the wish
+        intent, values = "human", {}
+    intent = intent.removesuffix("_booking")
     turn.found = f"{intent} {values} {answer!r}"
     offered = intent == turn.intent or trade.titles.get(turn.intent, "?") in answer
     turn.outcome = _judge(

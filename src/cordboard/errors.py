@@ -26,6 +26,7 @@ the narrowest class it can handle; a message never contains a secret.
     │   ├── McpCommandMissing  the server's program does not exist; retrying is useless
     │   ├── McpUnavailable     the server is down, or went down during the call
     │   ├── McpTimeout         the server is alive but did not answer in time
+    │   ├── McpRefused         the server answered the request with an error of the protocol
     │   ├── McpLoginFailed     a remote server or its token endpoint does not accept us
     │   └── McpAddressRefused  a remote server is, or redirects us, where no request may go
     ├── AgentError             an agent cannot start or continue
@@ -181,6 +182,10 @@ class McpTimeout(McpError):
     """The server is alive but did not answer in time."""
 
 
+class McpRefused(McpError):
+    """The server answered the request with a JSON-RPC error; the text has its code and words."""
+
+
 class McpLoginFailed(McpError):
     """A remote server, or its token endpoint, does not accept our credentials."""
 
@@ -216,8 +221,8 @@ class AgentError(CordboardError):
 class ChatRefused(CordboardError):
     """A written conversation cannot begin, or cannot accept a message now.
 
-    `reason` is one of off, stopping, not_ready, unknown_context, unknown_session, bad_variable,
-    busy, full, too_long.
+    `reason` is one of off, stopping, not_ready, unknown_context, unknown_model, unknown_session,
+    bad_variable, busy, full, too_long.
     """
 
     def __init__(self, reason: str, message: str) -> None:

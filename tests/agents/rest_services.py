@@ -22,6 +22,8 @@ class RestServices(HttpService):
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.teams: list[str | None] = []
+        """The header `X-Team` of each request."""
         self.trouble: int | None = None
         """Answer everything with this status."""
         get = ["GET"]
@@ -48,12 +50,14 @@ class RestServices(HttpService):
 
     def _note(self, request: Request) -> Response | None:
         self.asked.append(request.url.path)
+        self.teams.append(request.headers.get("x-team"))
         if self.trouble is not None:
             return JSONResponse({"error": {"message": "no"}}, self.trouble)
         return None
 
     async def _session(self, socket: WebSocket) -> None:
         self.asked.append(socket.url.path)
+        self.teams.append(socket.headers.get("x-team"))
         await socket.accept()
         await socket.send_json({"type": "Welcome", "request_id": "r"})
         await socket.receive()

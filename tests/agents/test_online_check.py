@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +242,65 @@ async def test_unknown_voices_and_models_of_parts(services: RestServices) -> Non
     it = {"type": "pipeline", "tts": {**part, "voice_id": "none", "model_id": "odd"}}
     findings = await check_online(config(it=it), KEYS)
     assert [found.state for found in findings] == ["unknown", "unlisted"]
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "good"),
+    [
+        ("2027-01-06", "ends soon", True),
+        ("2027-03-15", "ok", True),
+        ("2026-11-22", "refused", False),
+        (None, "ok", True),
+        ("soon", "ok", True),
+    ],
+)
+def test_the_stated_end_of_a_model(end: str | None, state: str, good: bool) -> None:
+    (provider,) = config(it={"type": "openai_realtime"}).providers.values()
+    (paid,) = paid_parts(provider)
+    probe = probes(paid, "k")[0]
+    body = json.dumps({"id": "gpt-realtime-2.1", "shutdown_date": end}).encode()
+    told = verdict(probe, 200, body, date(2026, 11, 23))
+    assert told.state == state
+    assert Finding("it", "x", told.state).good == good
+    assert state in ("ok", "refused") or "2027-01-06" in told.detail
+
+
+async def test_a_model_that_ends_soon_is_told_with_its_day() -> None:
+    async with OpenAIRealtimeEmulator() as emulator:
+        day = (datetime.now(UTC) + timedelta(days=30)).date().isoformat()
+        emulator.shutdown_dates["gpt-realtime-2.1"] = day
+        it = {"type": "openai_realtime", "base_url": emulator.url, "api_key": emulator.key}
+        findings = await check_online(config(it=it), {})
+    assert [found.state for found in findings] == ["ends soon", "ok", "ok"]
+    assert day in findings[0].advice
+
+
+async def test_azure_takes_its_key_in_another_header() -> None:
+    """The key of OpenAI itself, which the environment has, is not sent to Azure."""
+    async with OpenAIRealtimeEmulator(azure=True) as emulator:
+        it = {"type": "openai_realtime", "base_url": emulator.url}
+        findings = await check_online(
+            config(it={**it, "headers": {"api-key": emulator.key}}), {"OPENAI_API_KEY": KEY}
+        )
+        assert [found.state for found in findings] == ["ok", "ok"]
+        assert not emulator.violations
+        (wrong,) = await check_online(config(it=it), {"OPENAI_API_KEY": emulator.key})
+        assert wrong.state == "wrong key"
+
+
+async def test_further_headers_go_to_every_service(services: RestServices) -> None:
+    further = {"headers": {"X-Team": "blue"}}
+    providers = {name: {**section, **further} for name, section in all_of(services).items()}
+    del providers["local"]
+    for name in ("one", "two"):
+        del providers[name]["headers"]
+        for part in ("stt", "brain", "tts"):
+            providers[name][part] = {**providers[name][part], **further}
+    findings = await check_online(config(**providers), KEYS)
+    assert all(found.good for found in findings)
+    assert dict(zip(services.asked, services.teams, strict=True)) == dict.fromkeys(
+        services.asked, "blue"
+    )
 
 
 async def test_a_service_of_your_own_needs_no_key(services: RestServices) -> None:

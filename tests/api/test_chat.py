@@ -178,7 +178,8 @@ BAD: list[tuple[Any, int, str]] = [
     ({"context": "demo", "mesage": "x"}, 400, "unknown key 'mesage'"),
     ({"context": "demo", "message": 7}, 400, "message: expected a text"),
     ({"context": "demo", "message": " \n"}, 400, "message: it is empty"),
-    ({"message": "hi"}, 400, "context: expected"),
+    ({"message": "hi", "model": "gpt-9"}, 404, "there is no model 'gpt-9'; known: "),
+    ({"message": "hi", "model": 9}, 400, "model: expected a text"),
     ({"context": "demo", "variables": {"CUSTOMER": "7"}}, 400, "takes no variable 'CUSTOMER'"),
     ({"context": "demo", "variables": {"ORDER": 7}}, 400, "variables.ORDER: expected a text"),
     ({"context": "nowhere", "message": "hi"}, 404, "there is no context 'nowhere'; known: "),
@@ -194,6 +195,17 @@ async def test_bad_input_has_an_answer_that_says_what_was_expected(port: Port) -
         assert answer.status == status, words
         assert words in answer.json["error"]
         assert len(port.parlour.sessions) == 0
+
+
+async def test_a_message_alone_goes_to_the_default_context(port: Port) -> None:
+    events = await port.events(message="hi", model="local")
+    assert [name for name, _ in events[:2]] == ["session", "token"]
+    session = events[0][1]
+    assert (session["context"], session["provider"], session["model"]) == ("demo", "local", "rules")
+    assert "You said hi." in "".join(data.get("text", "") for _, data in events)
+    again = {"session_id": session["session_id"], "message": "more"}
+    assert (await port.send({**again, "model": "gpt-9"})).status == 400
+    assert (await port.send({**again, "model": "rules"})).status == 200
 
 
 async def test_what_a_conversation_does_not_take(port: Port) -> None:

@@ -178,3 +178,18 @@ def test_a_continuer_after_a_cut_answer_is_said_but_no_part_of_its_sound() -> No
     turn = CallHistory.from_lines(lines_of(call)).turns[1]
     assert (turn.answer_start_ms, turn.answer_end_ms) == (2960, 3900)
     assert turn.said == ["Wind calm.", "Go on."]
+
+
+def test_an_answer_is_owed_after_a_filler_and_while_a_tool_runs() -> None:
+    def owed(until_ms: int) -> bool:
+        return CallHistory.from_lines(
+            lines_of((at, e) for at, e in CALL if at <= until_ms)
+        ).answer_owed
+
+    assert not owed(2600), "nothing was asked of a tool or filled"
+    assert owed(2700), "the tool runs"
+    assert owed(2960), "a filler was heard"
+    assert not owed(3100)
+    question = (2650, events.Answering(1, "Shall I look?"))
+    call = [(at, event) for at, event in CALL if at <= 2610]
+    assert not CallHistory.from_lines(lines_of([*call, question])).answer_owed, "a question"

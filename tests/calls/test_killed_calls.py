@@ -168,7 +168,7 @@ def test_a_killed_call_whose_context_is_gone_is_told(tmp_path: Path) -> None:
     with capture_logs() as logs:
         asyncio.run(end_killed_calls(tmp_path, {}, queue, Metrics()))
     gone = [line for line in logs if line["event"] == "killed_call_context_gone"]
-    assert [line["context"] for line in gone] == ["demo"] * 4
+    assert [line["context_name"] for line in gone] == ["demo"] * 4
     assert (queue.jobs, left(tmp_path)) == ([], [])
 
 

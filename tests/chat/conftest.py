@@ -112,7 +112,7 @@ class Parlour:
         brain = succession.brain
         if respond is not None:
             script = self.script = Script(respond)
-            brain = lambda _: script  # noqa: E731
+            brain = lambda _, __: script  # noqa: E731
         self.trials = ToolTrials(lambda: succession.generation, services)
         self.sessions = ChatSessions(lambda: succession.generation, brain, services, **self.times)
         return self.sessions

@@ -124,7 +124,8 @@ async def shop(
 
 def refusals(shop: Shop) -> list[tuple[str, str]]:
     return [
-        (entry["context"], entry["exposed_name"]) for entry in shop.parlour.logged("tool_refused")
+        (entry["context_name"], entry["exposed_name"])
+        for entry in shop.parlour.logged("tool_refused")
     ]
 
 

@@ -41,7 +41,7 @@ async def test_it_runs_tools_and_remembers(parlour: Parlour) -> None:
         assert emulator.violations == []
         roles = [message["role"] for message in emulator.asked[-1]["messages"]]
         assert roles == [
-            "system", "assistant", "user", "assistant", "tool", "tool", "assistant", "user"
+            "system", "user", "assistant", "user", "assistant", "tool", "tool", "assistant", "user"
         ]  # fmt: skip
         lines = parlour.ledger(session.session_id)
         used = [line for line in lines if line["type"] == "agent.used"]
@@ -82,3 +82,27 @@ async def test_a_budget_ends_it_politely(parlour: Parlour) -> None:
         events = await read(answer)
         assert words(events) == "That was expensive. The budget is used up."
         assert events[-1].data["reason"] == "budget"
+
+
+async def test_a_writer_may_choose_another_model(parlour: Parlour) -> None:
+    """By the name of the provider, and by that of its model; the context's own are the rules."""
+    script = Script((Answer("I am the model."),), otherwise=Answer("I am the model."))
+    async with OpenAITextEmulator(script) as emulator:
+        brain = {**BRAIN, "model": "gpt-5.4-mini", "base_url": emulator.url}
+        sessions = await parlour.open(
+            None,
+            providers={
+                "local": {"type": "pipeline"},
+                "cloud": {"type": "pipeline", "brain": brain},
+            },
+            contexts={"demo": {"provider": "local", "tools": []}},
+        )
+        for model in ("cloud", "gpt-5.4-mini"):
+            session, answer = sessions.begin(None, "hello", {}, model)
+            events = await read(answer)
+            assert words(events) == "I am the model."
+            assert (session.context_name, session.provider_name) == ("demo", "cloud")
+            await session.end("completed", "caller_hangup")
+        session, answer = sessions.begin("demo", "hello")
+        assert "model" not in words(await read(answer))
+        await session.end("completed", "caller_hangup")

@@ -86,7 +86,7 @@ async def test_a_tool_of_another_context_is_neither_shown_nor_run(parlour: Parlo
     assert result["status"] == "refused"
     assert not any("tools/call" in line for line in parlour.told()), "the server was asked"
     (refused,) = parlour.logged("tool_refused")
-    assert (refused["context"], refused["exposed_name"]) == ("demo", "mcp_s_plain")
+    assert (refused["context_name"], refused["exposed_name"]) == ("demo", "mcp_s_plain")
     assert b'ai_agent_tool_calls_total{status="refused",tool="unknown"} 1.0' in (
         parlour.metrics.render()
     )

@@ -87,7 +87,7 @@ async def test_a_tool_of_another_context_is_not_run(shop: Parlour, name: str, ou
     assert "plain" not in report.reply.message.partition("Available: ")[2]
     assert not any("tools/call" in line for line in shop.told()), "the server was asked"
     (refused,) = shop.logged("tool_refused")
-    assert (refused["context"], refused["exposed_name"]) == ("demo", name)
+    assert (refused["context_name"], refused["exposed_name"]) == ("demo", name)
     figures = shop.metrics.usage.day(shop.metrics.usage.today)["demo", "unknown"].figures()
     assert (figures["calls"], figures["refused"]) == (1, 1)
     (asked,) = [e for e in shop.ledger(report.call_id) if e["type"] == "tool.asked"]

@@ -154,7 +154,34 @@ async def test_the_context_is_the_files_first_unless_said(url: str, tmp_path: Pa
     assert (done.status, done.out.splitlines()[0]) == (0, "agent        Hello.")
     path.unlink()
     done = await asyncio.to_thread(typed, *command, CORDBOARD_TOKEN=TOKEN)
-    assert (done.status, "give --context" in done.err) == (2, True)
+    assert (done.status, done.out.splitlines()[0]) == (0, "agent        Hello."), "the engine's"
+
+
+def test_a_realtime_context_tells_that_its_rules_answer(tmp_path: Path) -> None:
+    tree = {
+        "providers": {
+            "live": {"type": "openai_realtime", "api_key": "x"},
+            "local": {"type": "pipeline"},
+        },
+        "contexts": {
+            "desk": {"provider": "live", "prompt": "You are a poet.", "greeting": "Hello."},
+            "plain": {"provider": "local"},
+        },
+        "calls": {"directory": str(tmp_path / "calls")},
+    }
+    path = tmp_path / "ai-agent.yaml"
+    with path.open("w") as file:
+        YAML(typ="safe").dump(tree, file)
+    done = typed("chat", "-c", str(path), "-m", "hello")
+    assert done.out.splitlines()[0] == (
+        "notice       live (openai_realtime) only hears and speaks: in writing the context's rules "
+        "answer, and it has none. Its prompt is not used"
+    )
+    (session, *_) = typed("chat", "-c", str(path), "-m", "hello", "--json").out.splitlines()
+    assert json.loads(session)["model"] == "rules"
+    assert "notice" not in typed("chat", "-c", str(path), "--context", "plain", "-m", "hi").out
+    done = typed("chat", "-c", str(path), "--model", "gpt-9", "-m", "hi")
+    assert (done.status, "there is no model 'gpt-9'; known: live (rules)" in done.err) == (1, True)
 
 
 async def test_an_error_of_the_engine_is_the_exit_status(url: str) -> None:

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
-from cordboard.cli.tools import as_arrow
 from cordboard.config.schema import Health
+from cordboard.generation.tool_arrow import as_columns, as_structs, read_tools
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard_testkit.fake_administration import FakeAdministration
 from cordboard_testkit.free_ports import free_port
@@ -182,14 +182,76 @@ ROW: dict[str, Any] = {
 
 def test_arrow_gives_back_what_was_put_in() -> None:
     other = ROW | {"name": "other", "kind": "http", "offered": False, "why_not": "down"}
-    table = pa.ipc.open_stream(as_arrow([ROW, other, {"error": "cannot be shown"}])).read_all()
+    table = pa.ipc.open_stream(as_columns([ROW, other, {"error": "cannot be shown"}])).read_all()
     rows = table.to_pylist()
-    assert as_arrow([ROW | {"description": "\ud800"}]), "half a surrogate is no reason to fail"
+    assert as_columns([ROW | {"description": "\ud800"}]), "half a surrogate is no reason to fail"
     assert [row | {"parameters": json.loads(row["parameters"])} for row in rows] == [ROW, other]
     kinds = table.schema.field("kind").type
     assert (pa.types.is_dictionary(kinds), kinds.value_type) == (True, pa.string())
     assert pa.types.is_dictionary(table.schema.field("effects").type)
-    assert pa.ipc.open_stream(as_arrow([])).read_all().num_rows == 0
+    assert pa.ipc.open_stream(as_columns([])).read_all().num_rows == 0
+
+
+def test_tools_of_all_kinds_in_one_struct_column(file: str, tmp_path: Path) -> None:
+    path, again = tmp_path / "tools.arrow", tmp_path / "again.arrow"
+    done = typed("tools", "-c", file, "--aside", "-f", "arrow-struct", "-o", str(path))
+    assert (done.status, done.out) == (0, "")
+    table = pa.ipc.open_stream(path.read_bytes()).read_all()
+    assert table.schema.names == ["tool"]
+    fields = table.schema.field("tool").type
+    assert [(field.name, str(field.type)) for field in fields] == [
+        *(("0", "int8"), ("1", "string"), ("2", "string"), ("3", "string"), ("4", "string")),
+        *(("5", "string"), ("6", "int32"), ("7", "binary"), ("8", "string")),
+    ]
+    tools = {value["1"]: value for value in table.column("tool").to_pylist()}
+    assert {name: tools[name]["0"] for name in ("both", "look", "hangup_call", "find")} == {
+        "both": 0,
+        "look": 1,
+        "hangup_call": 2,
+        "find": 3,
+    }
+    assert (tools["look"]["8"], tools["both"]["8"], tools["look"]["6"]) == (
+        "mcp:shop:echo",
+        None,
+        -1,
+    )
+    assert json.loads(tools["find"]["3"])["properties"].keys() == {"name"}
+    read = typed("tools", "--input", str(path))
+    assert (read.status, read.err) == (0, "")
+    assert "mcp:shop:echo" in read.out
+    typed("tools", "--input", str(path), "-f", "arrow-struct", "-o", str(again))
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_both_forms_are_read_back() -> None:
+    other = ROW | {"name": "other", "kind": "http", "offered": False, "why_not": "down"}
+    assert read_tools(as_columns([ROW, other])) == [ROW, other]
+    (tool,) = read_tools(as_structs([ROW, other]))
+    assert tool == ROW | {"effects": "", "approval": ""}, "only what is offered"
+
+
+def test_a_tool_of_a_plug_in_is_python_in_the_struct_column() -> None:
+    for kind in ("dice", "python"):
+        table = pa.ipc.open_stream(as_structs([ROW | {"kind": kind}])).read_all()
+        (value,) = table.column("tool").to_pylist()
+        assert (value["0"], value["8"]) == (4, None)
+
+
+def test_a_table_that_lacks_columns(tmp_path: Path) -> None:
+    path, table = tmp_path / "x.arrow", pa.table({"name": ["look"], "parameters": ["{}"]})
+    with pa.ipc.new_stream(str(path), table.schema) as stream:
+        stream.write_table(table)
+    done = typed("tools", "--input", str(path))
+    assert (done.status, "not a table of tools: KeyError('kind')" in done.err) == (1, True)
+
+
+def test_what_is_no_table_of_tools(tmp_path: Path) -> None:
+    other = tmp_path / "x"
+    other.write_bytes(b"ARROW1")
+    done = typed("tools", "--input", str(other))
+    assert (done.status, "this is not a table of tools" in done.err) == (1, True)
+    done = typed("tools", "--input", str(tmp_path / "nowhere"))
+    assert (done.status, "nowhere cannot be read: No such file" in done.err) == (1, True)
 
 
 def test_without_the_extra_it_says_so_before_anything_is_started(file: str) -> None:

@@ -155,7 +155,7 @@ NAME = "a name (lower-case letters, digits, - and _, a letter first, at most 63)
 TOOL = "a tool name (letters, digits and _, no digit first, at most 64)"
 REFERENCE = (
     "a tool reference (a tool name: letters, digits and _, no digit first, at most 64;"
-    " or SERVER.*: all tools of that MCP server)"
+    " or SERVER.*: all tools of that MCP server; or mcp:SERVER:TOOL: one of them)"
 )
 
 
@@ -232,8 +232,8 @@ REFERENCE = (
         (
             "providers: {local: {type: pipline}}",
             "a.yaml:1: providers.local.type: expected one of pipeline, deepgram_agent, "
-            'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
-            "did you mean pipeline?",
+            'elevenlabs_agent, gemini_live, openai_live, openai_realtime, found the text "pipline";'
+            " did you mean pipeline?",
         ),
         (
             "providers: {local: {type: pipeline, brain: ruels}}",
@@ -244,7 +244,7 @@ REFERENCE = (
         (
             "providers: {local: {}}",
             "a.yaml:1: providers.local.type: missing; expected one of pipeline, deepgram_agent, "
-            "elevenlabs_agent, gemini_live, openai_realtime",
+            "elevenlabs_agent, gemini_live, openai_live, openai_realtime",
         ),
         (
             "mcp: {enabled: maybe}",
@@ -369,7 +369,7 @@ def test_a_part_that_is_wrong_is_not_also_missing() -> None:
         """
     assert told(text) == [
         "a.yaml:2: providers.voices.type: expected one of pipeline, deepgram_agent, "
-        'elevenlabs_agent, gemini_live, openai_realtime, found the text "pipline"; '
+        'elevenlabs_agent, gemini_live, openai_live, openai_realtime, found the text "pipline"; '
         "did you mean pipeline?",
         "a.yaml:4: mcp.servers.crm.comand: unknown key; did you mean command?",
     ]
@@ -710,3 +710,29 @@ def test_whatever_is_in_the_file_is_accepted_or_explained(place: KeyPath, value:
 def test_whatever_text_is_in_the_file_is_accepted_or_explained(text: str) -> None:
     with pytest.raises(ConfigError):
         good(text)
+
+
+def test_rules_without_effect_are_warned_about() -> None:
+    text = """
+default_provider: cloud
+providers:
+  cloud: {type: openai_realtime, api_key: x}
+  local: {type: pipeline, stt: whisper, brain: rules, tts: hibari}
+contexts:
+  demo: {fallback: [local]}
+  salon:
+    provider: local
+    tools: [hangup_call]
+    rules:
+      lists: {when: {type: time, earliest: "09:00"}}
+      intents:
+        book: {sentences: ["book at {time:when}"], keywords: [squeeze], say: "Booked."}
+        open: {sentences: ["open up"], keywords: [unlock], tool: hangup_call}
+"""
+    assert [message.split(": ", 1)[1] for message in warned(text)] == [
+        "contexts.demo.fallback[0]: local needs `rules` in this context: it can only apologise"
+        " without",
+        "contexts.salon.rules.lists.when: no sentence uses this list; write {when} or {when:slot}",
+        "contexts.salon.rules.intents.open.keywords: without a `title` the agent cannot ask whether"
+        " this is meant",
+    ]

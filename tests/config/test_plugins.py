@@ -500,6 +500,21 @@ async def test_a_transport_that_fails_later_is_named_and_the_engine_goes_on(
     await path.stop()
 
 
+def test_a_transport_without_a_time_to_connect_is_in_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Timeless(CrowPath):
+        connect_seconds = None  # type: ignore[assignment]
+
+    offered = Transport("crow", lambda asterisk, pacer: Timeless())  # type: ignore[arg-type]
+    plugins = installed_with(tmp_path, monkeypatch, offered, "cordboard.transports")
+    text = "asterisk: {password: x, media: crow}" + CONTEXTS
+    config = read(text, tmp_path / "a.yaml", {}, plugins).config
+    assert config.asterisk is not None
+    path = plugin_path(config.asterisk, _no_pacer(), plugins)
+    assert path.trouble.startswith(f"{OF_CROW}: make of crow failed: TypeError")
+
+
 @pytest.mark.parametrize("error", [ListenError("taken"), MediaError("no such codec")])
 async def test_a_transport_that_cannot_listen_says_so_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -80,7 +80,7 @@ providers:
   live: {type: openai_realtime, model: swift, api_key: k}
   local: {type: pipeline}
 contexts:
-  a: {provider: live, fallback: [local], budget: {max_cost_per_call: 2, max_minutes: 5}}
+  a: {provider: live, fallback: [local], rules: {}, budget: {max_cost_per_call: 2, max_minutes: 5}}
 """
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import threading
+
 import mcp_types as types
 import pytest
 
 from cordboard.config.mcp import McpDefaults
 from cordboard.config.tools.entry import McpTool as ToolConfig
+from cordboard.mcp import tool
 from cordboard.mcp.tool import effects_of, make_spec, read_any_result, read_result
 from cordboard.tools.tool import Effects, Speech, Status
 
@@ -31,6 +34,23 @@ def test_json_in_text_is_data() -> None:
 async def test_a_long_text_is_read_as_a_short_one(words: str, size: int) -> None:
     long = result(content=text(words % ("1," * size)))
     assert await read_any_result(long) == read_result(long)
+
+
+@pytest.mark.parametrize("letter", ["a", "語"])
+async def test_a_long_text_is_not_read_by_the_event_loop(
+    letter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its length counts in bytes, as the parser counts."""
+    threads: list[str] = []
+
+    def parse(found: bytes) -> object:
+        threads.append(threading.current_thread().name)
+        return {"size": len(found)}
+
+    monkeypatch.setattr(tool, "parse_large", parse)
+    long = '["%s"]' % (letter * (90_000 // len(letter.encode())))
+    assert (await read_any_result(result(content=text(long)))).data == {"size": 90_004}
+    assert threads != [threading.main_thread().name]
 
 
 async def test_a_long_error_is_an_error() -> None:
@@ -62,7 +82,7 @@ def test_a_technical_error_is_not_spoken(words: str) -> None:
 
 def test_pictures_are_named_not_forwarded() -> None:
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-    assert read_result(result(content=[image])).data == {"not_text": ["image"]}
+    assert read_result(result(content=[image])).data == {"not_text": ["a picture (image/png)"]}
 
 
 @pytest.mark.parametrize(

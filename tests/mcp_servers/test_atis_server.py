@@ -41,6 +41,17 @@ def spoken(result: CallToolResult) -> str:
     return str((result.structured_content or {})["atis_text"])
 
 
+async def test_the_example_of_live_settings_runs(atis: AtisProcess, metno: FakeMetno) -> None:
+    example = SHIPPED.with_name("aviation_atis.example.yaml").read_text()
+    here = f"metno:\n  base_url: {metno.url}\n  user_agent: tests@example.org\n"
+    atis.write(example.replace("metno:\n", here, 1).replace("source: " + here, "source: metno\n"))
+    metno.body = metar_now("ENHD", FINE)
+    async with atis.client() as client:
+        text = spoken(await ask(client, "ENHD"))
+    assert "Haugesund information" in text
+    assert "Runway in use not available." in text
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_tools_and_a_sample_report(atis: AtisProcess, mode: str) -> None:
     atis.write(

@@ -28,6 +28,13 @@ def test_the_shipped_settings_are_good_and_name_twelve_aerodromes() -> None:
     assert all(f"{icao} " in reports for icao in settings.aerodromes)
 
 
+def test_the_example_needs_only_a_user_agent() -> None:
+    example = Path(__file__).parents[2] / "config" / "aviation_atis.example.yaml"
+    assert load(example, USER_AGENT).aerodromes.keys() == {"ENGM", "ENHD"}
+    with pytest.raises(SettingsError, match="METNO_USER_AGENT"):
+        load(example, {})
+
+
 def test_defaults_ask_met_no_with_a_five_minute_cache(tmp_path: Path) -> None:
     settings = load(settings_file(tmp_path, "source: metno\n"), USER_AGENT)
     assert (settings.metno.base_url, settings.metno.cache_ttl_seconds) == (MET_NO, 300)

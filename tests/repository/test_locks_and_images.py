@@ -26,6 +26,7 @@ EVERYTHING = [
 
 FOR_FILES = {
     "models.txt": ("Dockerfile", "scripts/install-python"),
+    "language-model.txt": ("scripts/install-language-model",),
     "docs-files.txt": ("scripts/docs",),
 }
 """Locks of packages that are taken for a file inside them, and what installs them."""
@@ -49,9 +50,20 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
 @pytest.mark.parametrize(
     ("lock", "requirements"),
     [
-        ("run.txt", [*ENGINE, *EXTRAS["local"], *EXTRAS["atis"], *EXTRAS["testing"]]),
+        (
+            "run.txt",
+            [
+                *ENGINE,
+                *(
+                    r
+                    for name in ("local", "atis", "g722", "tracing", "testing")
+                    for r in EXTRAS[name]
+                ),
+            ],
+        ),
         ("build.txt", GROUPS["build"]),
         ("models.txt", GROUPS["models"]),
+        ("language-model.txt", GROUPS["language-model"]),
         ("docs.txt", GROUPS["docs"]),
         ("docs-files.txt", GROUPS["docs-files"]),
         ("all.txt", EVERYTHING),

@@ -285,6 +285,27 @@ async def test_twenty_servers_five_broken_ones_among_them_are_not_waited_for(
 
 
 @pytest.mark.usefixtures("lent_models")
+async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
+    """The first caller after a start does not hear an apology in place of a tool's answer."""
+    gate = tmp_path / "gate.json"
+    waits = faulty("lists", str(gate), start_timeout_ms=120_000, required=True)
+    off = faulty(required=True, enabled=False)
+    servers = {"shop": waits, "mute": faulty("mute", stop_grace_ms=100), "off": off}
+    engine = Engine(offline(tmp_path, mcp={"servers": servers}))
+    try:
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        assert list(engine.view.missing()) == ["mcp"]
+        assert "shop is starting" in engine.view.missing()["mcp"]
+        gate.write_text("[]")
+        fleet = engine.reloader.generation.fleet
+        assert await fleet.servers["shop"].wait_ready(PATIENCE)
+        assert engine.view.missing() == {}, "the mute one is not required"
+        assert not engine.view.readiness()["mcp"].ready
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
 async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_path: Path) -> None:
     servers = {"shop": faulty(), "hostile": faulty("hostile")}
     engine = Engine(offline(tmp_path, mcp={"lock": "off", "servers": servers}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from cordboard_testkit.media_thread import MediaThread
@@ -69,3 +70,43 @@ async def test_a_silent_agent_is_waited_for_no_longer_than_patience(bursts: Burs
         record = await Conversation(line, patience=0.3).run([ScriptLine("hello", bursts(1))])
     assert record.greeted_at is None
     assert record.exchanges[0].answered_at is None
+
+
+async def test_a_filler_is_not_the_answer(bursts: Bursts) -> None:
+    """The agent says a filler, is silent for longer than a pause, and then answers."""
+    owed = [True, False, False]
+
+    async def answer_owed() -> bool:
+        return owed.pop(0)
+
+    async with SipPhone("agent") as agent, SipPhone() as phone:
+        host, port = agent.address
+        line = await phone.call(f"sip:agent@{host}:{port}")
+        await line.answered()
+        other_end = await agent.incoming()
+
+        async def serve() -> float:
+            await other_end.hear_speech()
+            await other_end.hear_silence(300)
+            other_end.say(bursts(1))
+            await other_end.said()
+            await other_end.hear_silence(3000)  # it is the caller's: nothing is said meanwhile
+            answered = time.monotonic()
+            other_end.say(bursts(1))
+            await other_end.said()
+            said = await other_end.hear_speech(after=answered)
+            await other_end.hear_silence(300)
+            other_end.say(bursts(1))
+            await other_end.said()
+            return answered if said > answered else 0.0
+
+        serving = asyncio.create_task(serve())
+        conversation = Conversation(line, pause_ms=600, patience=PATIENCE, owed=answer_owed)
+        script = [ScriptLine("one", bursts(1)), ScriptLine("two", bursts(1))]
+        record = await conversation.run(script, wait_for_greeting=False)
+        answered = await serving
+    assert owed == []
+    first, second = record.exchanges
+    assert first.answered_at is not None
+    assert first.answered_at >= answered, "the filler is not taken for the answer"
+    assert second.answered_at is not None

@@ -116,6 +116,10 @@ def test_arguments_that_are_no_object_are_recorded_too(arguments: Any) -> None:
             {"$defs": {"s": {"secret": True}}, "properties": {"a": {"$ref": "#/$defs/s"}}},
             SecretNames(frozenset("a")),
         ),
+        (
+            {"$defs": {"s t": {"secret": True}}, "properties": {"a": {"$ref": "#/$defs/s%20t"}}},
+            SecretNames(frozenset("a")),
+        ),
         ({"secret": True}, SecretNames(everything=True)),
         ({"additionalProperties": {"secret": True}}, SecretNames(everything=True)),
         ({"patternProperties": {"^x": {"secret": True}}}, SecretNames(everything=True)),

@@ -15,6 +15,7 @@ from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator
 from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
 from cordboard_testkit.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
 from cordboard_testkit.emulators.gemini.live import GeminiLiveEmulator
+from cordboard_testkit.emulators.openai.live import OpenAILiveEmulator
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
 from cordboard_testkit.emulators.script import Script
@@ -97,6 +98,17 @@ async def openai_realtime(script: Script) -> AsyncIterator[Emulated]:
 
 
 @contextlib.asynccontextmanager
+async def openai_live(script: Script) -> AsyncIterator[Emulated]:
+    async with OpenAILiveEmulator(script, key=KEY, speed=1.0) as service:
+        yield Emulated(
+            {"type": "openai_live", "base_url": service.url, "api_key": KEY},
+            lambda: service.violations,
+            lambda: service.connections,
+            lambda: service.received,
+        )
+
+
+@contextlib.asynccontextmanager
 async def deepgram_agent(script: Script) -> AsyncIterator[Emulated]:
     async with DeepgramAgentEmulator(script, key=KEY) as service:
         yield Emulated(
@@ -170,6 +182,7 @@ async def local(_: Script) -> AsyncIterator[Emulated]:
 
 SERVICES: Mapping[str, Callable[[Script], contextlib.AbstractAsyncContextManager[Emulated]]] = {
     "openai_realtime": openai_realtime,
+    "openai_live": openai_live,
     "deepgram_agent": deepgram_agent,
     "gemini_live": gemini_live,
     "elevenlabs_agent": elevenlabs_agent,

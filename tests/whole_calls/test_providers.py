@@ -356,7 +356,11 @@ async def test_a_caller_who_cuts_in(open_hotline):
         story = Answer(STORY, heard="Please tell me a long story.")
         return Script((story, Answer(asks=(Use(tool("look_up", name)),), heard=ASK)))
 
-    await for_each("barge-in with truncation", open_hotline, behaviour, script)
+    # OpenAI Live stops its track by itself: nothing is left that could be taken back.
+    names = tuple(name for name in ALL if name != "openai_live")
+    await for_each(
+        "barge-in with truncation", open_hotline, behaviour, script, names, "it stops by itself"
+    )
 
 
 async def test_a_caller_who_hangs_up_while_a_tool_is_at_work(open_hotline):

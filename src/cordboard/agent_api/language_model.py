@@ -11,6 +11,7 @@ No tool runs here: a `ToolWish` is only the model's request.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -43,12 +44,15 @@ class ToolWish:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Opaque data of the service (sealed thoughts) that it needs back with the message."""
+    """Opaque data of the service that it needs back with the message."""
 
     block: JsonObject
+    lasting: bool = False
+    """False for sealed thoughts, which it needs only until words have followed the tools."""
 
 
-Reason: TypeAlias = Literal["stop", "tools", "length", "refused", "other"]
+Reason: TypeAlias = Literal["stop", "tools", "length", "refused", "paused", "other"]
+"""`paused`: the service wants the message back as it is, and then goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class AgentSaid:
     text: str
     wishes: tuple[ToolWish, ...] = ()
     kept: tuple[JsonObject, ...] = ()
+    lasting: tuple[JsonObject, ...] = ()
+    """Kept data that belongs to the words for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,16 @@ class LanguageModel(Protocol):
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A model that keeps the text it has read: it can read the beginning of a conversation before
+    the answer to it is needed."""
+
+    def read_ahead(self, beginning: ModelRequest) -> Future[None]:
+        """Begin to read, and return at once. From any thread."""
+        ...
 
 
 class AbsentModel:

@@ -27,6 +27,9 @@ class Probe:
     judge: Judge = lambda _: ""
     unknown: frozenset[int] = frozenset({404})
     """Statuses with which the service reports that the thing does not exist."""
+    end: str = ""
+    """The key of the answer that holds the day (YYYY-MM-DD) on which the service ends the thing, or
+    null; empty: the service does not state it."""
 
 
 def http_base(service: Service, usual: str) -> str:

@@ -41,11 +41,10 @@ def key_of(section: PartSection, environ: Mapping[str, str], what: str) -> str:
     for a key that is missing or malformed. `what`: the service, as messages name it."""
     if not isinstance(section, Service):
         return ""
-    key = section.key(environ)[0].strip()
-    if not key and section.needs_key:
-        variables = " or ".join(section.key_variables)
-        places = f"{variables} in the environment, or api_key" if variables else "api_key"
-        raise AgentError(f"{what} has no key: set {places}", "auth")
+    key, origin = section.key(environ)
+    key = key.strip()
+    if not key and section.needs_key and origin != "headers":
+        raise AgentError(f"{what} has no key: set {section.key_places}", "auth")
     if key and (not (key.isascii() and key.isprintable()) or " " in key):
         raise AgentError(f"{what}: the key has characters that a key cannot have", "auth")
     return key

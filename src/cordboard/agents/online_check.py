@@ -15,6 +15,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, Literal
 
 import httpx2
@@ -38,7 +39,7 @@ SECONDS = 10.0
 """Timeout of one answer."""
 _ENOUGH = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
-_GOOD: frozenset[State] = frozenset({"ok", "unlisted"})
+_GOOD: frozenset[State] = frozenset({"ok", "ends soon", "unlisted"})
 _STATES: dict[FailureKind, State] = {
     "auth": "wrong key",
     "connect": "unreachable",
@@ -50,9 +51,13 @@ _STATES: dict[FailureKind, State] = {
 
 log = structlog.get_logger()
 
-State = Literal["ok", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"]
-"""`unlisted`: the service does not list it, which does not prove that it does not exist; `refused`:
-the answer says neither yes nor no."""
+State = Literal[
+    "ok", "ends soon", "no key", "wrong key", "unknown", "unlisted", "unreachable", "refused"
+]
+"""`ends soon`: it works, until a day that the service states; `unlisted`: the service does not list
+it, which does not prove that it does not exist; `refused`: the answer says neither yes nor no."""
+SOON_DAYS = 90
+"""Days before its end from which on a model is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,8 @@ class Verdict:
     detail: str = ""
 
 
-def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
-    """Return the meaning of an answer."""
+def verdict(probe: Probe, status: int, body: bytes, today: date | None = None) -> Verdict:
+    """Return the meaning of an answer. `today`: for tests."""
     if status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in body):
         if b"missing_permissions" in body:
             return Verdict("refused", "the key may not ask for this; it may do for calls")
@@ -88,7 +93,23 @@ def verdict(probe: Probe, status: int, body: bytes) -> Verdict:
     except Exception as error:  # border: a service may answer anything, a plug-in judge anyhow
         log.exception("probe_judge_failed", probe=probe.what)
         return Verdict("refused", f"the answer makes no sense ({type(error).__name__})")
-    return Verdict("unlisted", problem) if problem else Verdict("ok")
+    if problem:
+        return Verdict("unlisted", problem)
+    return _lasting(probe, told, today or datetime.now(UTC).date())
+
+
+def _lasting(probe: Probe, told: Any, today: date) -> Verdict:
+    """Return the meaning of the day that an answer states as the thing's end."""
+    day = told.get(probe.end) if probe.end and isinstance(told, dict) else None
+    try:
+        end = date.fromisoformat(day[:10]) if isinstance(day, str) else date.max
+    except ValueError:
+        end = date.max
+    if (end - today).days > SOON_DAYS:
+        return Verdict("ok")
+    if end < today:
+        return Verdict("refused", f"the service has ended it on {end}")
+    return Verdict("ends soon", f"the service ends it on {end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +260,8 @@ def _advice(paid: PaidPart, probe: Probe, answer: Verdict, environ: Mapping[str,
         case "unknown":
             kind = probe.what.partition(" ")[0]
             return f"{answer.detail}; see that the {kind} is spelled as {host} has it"
+        case "ends soon":
+            return f"{answer.detail}; choose another one before"
         case "unreachable":
             return f"{answer.detail}; see that this machine can reach {host}"
     return answer.detail

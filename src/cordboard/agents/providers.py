@@ -127,7 +127,7 @@ class Providers:
         speech = self._speech(provider, chosen, self._models)
         hearing = self._hearing(self._models, settings, speech.recogniser)
         return PipelineAgent(
-            PipelineParts(hearing, self._brain(context, provider), speech.voice, settings.barge_in)
+            PipelineParts(hearing, self.brain(context, provider), speech.voice, settings.barge_in)
         )
 
     def _speech(
@@ -210,6 +210,8 @@ class Providers:
         for earlier, name in self._taken:
             earlier._model_brains.pop(name, None)
         self._taken.clear()
+        for brain in self._model_brains.values():
+            brain.begin()
         for name, chosen in self._providers.items():
             if name in self.unmade:
                 continue
@@ -236,12 +238,9 @@ class Providers:
         closing += [each.close() for each in brains]
         await asyncio.gather(*closing)
 
-    def brain(self, context: str) -> Brain:
-        """Return the brain of a context, for conversations without speech: its provider's model,
-        where that is a pipeline with one, otherwise its rules."""
-        return self._brain(context, self._contexts[context].provider or self._default)
-
-    def _brain(self, context: str, provider: str) -> Brain:
+    def brain(self, context: str, provider: str) -> Brain:
+        """Return the brain of a context, also for conversations without speech: the provider's
+        model, where that is a pipeline with one, otherwise the context's rules."""
         return self._model_brains.get(provider) or self._brains[context]
 
     def warm(
@@ -259,7 +258,7 @@ class Providers:
         self._brains[context].warm(toolbox, before)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
-            model.warm(toolbox)
+            model.warm(toolbox, self._contexts[context].prompt)
 
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
         """Import the modules of their calls now: it takes 70 ms, in which running calls would have

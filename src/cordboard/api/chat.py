@@ -1,6 +1,6 @@
 """Written conversations over HTTP.
 
-    POST   /chat                {context, message, session_id?, variables?} → server-sent events
+    POST   /chat                {message?, context?, model?, variables?, session_id?} → events
     GET    /chat/{session_id}   its transcript and tool calls
     DELETE /chat/{session_id}   end it
 
@@ -13,8 +13,8 @@ event `error`. If the client disconnects, the answer is given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -36,6 +36,7 @@ MOST_BYTES = 512 * 1024
 _STATUS = {
     "off": 404,
     "unknown_context": 404,
+    "unknown_model": 404,
     "unknown_session": 404,
     "bad_variable": 400,
     "busy": 409,
@@ -83,6 +84,7 @@ class ChatEndpoints:
             await json_body(request, MOST_BYTES, self._limits.body_seconds),
             context=str,
             message=str,
+            model=str,
             session_id=str,
             variables=dict,
         )
@@ -90,38 +92,35 @@ class ChatEndpoints:
         if message is not None and not message.strip():
             raise HTTPException(400, "message: it is empty")
         if session_id := said.get("session_id"):
-            answer = self._go_on(session_id, message, said.get("context"), "variables" in said)
+            answer = self._go_on(session_id, said)
         else:
-            answer = self._begin(message, said.get("context"), said.get("variables", {}))
+            answer = self._begin(said)
         return StreamingResponse(
             stream(answer, self._limits.heartbeat_seconds),
             media_type="text/event-stream",
             headers={"X-Accel-Buffering": "no"},
         )
 
-    def _begin(
-        self, message: str | None, context: str | None, variables: dict[str, object]
-    ) -> Answer:
-        if not context:
-            raise HTTPException(400, "context: expected the name of a context, or a session_id")
+    def _begin(self, said: Mapping[str, Any]) -> Answer:
         given: dict[str, str] = {}
-        for name, value in variables.items():
+        for name, value in said.get("variables", {}).items():
             if not isinstance(value, str):
                 raise HTTPException(400, f"variables.{name[:64]}: expected a text")
             given[name] = value
-        return self._sessions.begin(context, message, given)[1]
+        context, message, model = (said.get(name) for name in ("context", "message", "model"))
+        return self._sessions.begin(context, message, given, model)[1]
 
-    def _go_on(
-        self, session_id: str, message: str | None, context: str | None, has_variables: bool
-    ) -> Answer:
+    def _go_on(self, session_id: str, said: Mapping[str, Any]) -> Answer:
         session: ChatSession = self._sessions.find(session_id)
-        if context is not None and context != session.context_name:
+        if said.get("context", session.context_name) != session.context_name:
             raise HTTPException(400, f"context: this conversation is with {session.context_name}")
-        if has_variables:
+        if "variables" in said:
             raise HTTPException(400, "variables: they are given when a conversation begins")
-        if message is None:
+        if said.get("model", session.model) not in (session.model, session.provider_name):
+            raise HTTPException(400, f"model: this conversation is with {session.model}")
+        if "message" not in said:
             raise HTTPException(400, "message: expected a text")
-        return session.take(message)
+        return session.take(said["message"])
 
     async def _get(self, request: Request) -> Response:
         found = await self._sessions.transcript(request.path_params["session_id"])

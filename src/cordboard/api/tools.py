@@ -101,7 +101,7 @@ class ToolEndpoints:
             "tool_tried",
             call_id=report.call_id,
             exposed_name=name[:100],
-            context=asked["context"],
+            context_name=asked["context"],
             outcome=report.outcome,
             status=str(report.reply.status),
         )

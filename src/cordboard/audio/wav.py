@@ -5,9 +5,9 @@ killed program leaves a valid file. A `LIST INFO` chunk names the software and h
 comment that describes the file: the deletion of old recordings recognises the engine's own files by
 it.
 
-The files are 16 bit PCM, read as mono at any rate, written as mono or stereo. `read_mono`,
-`write_mono` and `write_stereo` block: call them from a worker thread or a command, not on the event
-loop.
+Other files are 16 bit PCM, read as mono at any rate, written as mono or stereo; recordings (also
+u-law) are read as stereo. The functions that take a path block: call them from a worker thread or a
+command, not on the event loop.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.audio.resample import resample_pcm
 from cordboard.errors import AudioFileError
 
 SOFTWARE = "Cordboard"
 WavEncoding = Literal["slin", "ulaw"]
-_CODES: Mapping[WavEncoding, int] = {"slin": 1, "ulaw": 7}
+_PCM, _ULAW = 1, 7
 """WAVE_FORMAT_PCM and WAVE_FORMAT_MULAW."""
+_CODES: Mapping[WavEncoding, int] = {"slin": _PCM, "ulaw": _ULAW}
 CHANNELS = 2
 LARGEST = 0xFFFF_0000
 """Bytes of sound that the 32 bit sizes of a WAV file can express, less room for the header."""
@@ -75,9 +77,7 @@ class WavHeader:
 
 def read_comment(start: bytes) -> dict[str, Any] | None:
     """Return the comment of a file made by `WavHeader`, from its first KB; None for other files."""
-    if start[:4] != b"RIFF" or start[8:12] != b"WAVE":
-        return None
-    for name, content in _chunks(start[12:]):
+    for name, content in _riff_chunks(start):
         if name == b"LIST" and content[:4] == b"INFO":
             info = dict(_chunks(content[4:]))
             if info.get(b"ISFT", b"").rstrip(b"\0") != SOFTWARE.encode():
@@ -88,6 +88,11 @@ def read_comment(start: bytes) -> dict[str, Any] | None:
                 return None
             return comment if isinstance(comment, dict) else None
     return None
+
+
+def _riff_chunks(data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return name and content of a WAV file's chunks; none of another file. The last may be cut."""
+    return _chunks(data[12:]) if data[:4] == b"RIFF" and data[8:12] == b"WAVE" else []
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:
@@ -124,6 +129,24 @@ def read_mono(path: Path | str, rate: int | None = None) -> tuple[bytes, int]:
         pcm = np.rint(frames.mean(axis=1)).astype("<i2").tobytes()
     wanted = rate or found
     return resample_pcm(pcm, found, wanted), wanted
+
+
+def read_stereo(path: Path | str, rate: int) -> tuple[bytes, bytes]:
+    """Return both channels of a recording, s16 or u-law (which `wave` does not read), as s16 bytes
+    at ``rate``. Raises ``AudioFileError``."""
+    try:
+        data = Path(path).read_bytes()
+        chunks = dict(_riff_chunks(data))
+        code, channels, found = struct.unpack_from("<HHI", chunks[b"fmt "])
+        sound = chunks[b"data"]
+    except (OSError, KeyError, struct.error) as error:
+        raise AudioFileError(f"cannot read {path} as a WAV file: {error!r}") from error
+    if channels != 2 or code not in (_PCM, _ULAW):
+        raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
+    pcm = ulaw_to_linear(sound) if code == _ULAW else sound
+    frames = np.frombuffer(pcm[: len(pcm) // 4 * 4], "<i2").reshape(-1, 2)
+    left, right = (resample_pcm(frames[:, side].tobytes(), found, rate) for side in (0, 1))
+    return left, right
 
 
 def write_mono(path: Path | str, pcm: bytes, rate: int) -> None:

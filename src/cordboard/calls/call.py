@@ -175,7 +175,9 @@ class Call:
     async def run(self) -> events.Ended:
         """Run the call until either side hangs up, the caller is transferred, or a failure."""
         structlog.contextvars.bind_contextvars(
-            call_id=self.call_id, context=self.context_name, provider=self.provider_name
+            call_id=self.call_id,
+            context_name=self.context_name,
+            provider_name=self.provider_name,
         )
         log.info("call_started", source=self._offer.source)
         self._generation.acquire()

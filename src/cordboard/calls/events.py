@@ -9,7 +9,9 @@ is the greeting. New fields and types may be added; none is renamed or removed (
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from cordboard.observe.conversation_metrics import Stage
@@ -442,3 +444,17 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,
 )  # fmt: skip
 """Every event, roughly in the order in which they occur in a call."""
+_BY_TYPE: Mapping[str, type[LedgerEvent]] = MappingProxyType({kind.type: kind for kind in EVENTS})
+
+
+def event_of(line: Mapping[str, Any]) -> LedgerEvent | None:
+    """Return the event of a ledger's line; None for a type that this version does not know, or that
+    lacks a field. Unknown fields are ignored."""
+    kind = _BY_TYPE.get(str(line.get("type")))
+    if kind is None:
+        return None
+    known = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    try:
+        return kind(**{name: value for name, value in line.items() if name in known})
+    except TypeError:
+        return None

@@ -108,6 +108,8 @@ class Turn:
     """The sentences that the agent was about to speak."""
     said: list[str] = field(default_factory=list)
     """The same sentences; of those that the caller cut, only the heard part."""
+    spoke_ms: int | None = None
+    """Time when the agent was about to speak the last of them."""
     answer_start_ms: int | None = None
     """First audible sample on the wire, of a filler if there was one."""
     answer_end_ms: int | None = None
@@ -168,6 +170,20 @@ class CallHistory:
     def tools(self) -> list[ToolUse]:
         """All tool calls, in order."""
         return [use for _, turn in sorted(self.turns.items()) for use in turn.tools]
+
+    @property
+    def answer_owed(self) -> bool:
+        """True if the caller's last turn has no answer yet: only a filler was heard, or a tool is
+        running and the agent has said nothing since. A sentence beside a tool may be a question to
+        the caller, so nothing is owed after it."""
+        turns = self.caller_turns
+        if not turns or self.outcome:
+            return False
+        turn = turns[-1]
+        asked = [use.asked_ms for use in turn.tools if use.status == "unanswered"]
+        if any(turn.spoke_ms is None or turn.spoke_ms <= at for at in asked):
+            return True
+        return turn.filled and turn.answer_ms is None
 
     def transcript(self) -> list[tuple[str, str]]:
         """Return (`caller` | `agent`, text) in order; of an interrupted answer only the heard
@@ -283,6 +299,7 @@ class _Reader:
             said, self._in_silence = self._in_silence, ""
             self._beside = turn.number if said and said == line["text"] else None
             turn.answer.append(line["text"])
+            turn.spoke_ms = at
             turn.said.append(line["text"])
         elif kind in ("agent.audio_started", "agent.audio_ended", "agent.interrupted"):
             self._sound(kind, turn, line)

@@ -78,7 +78,7 @@ async def _end(
             metrics.calls.killed(call.context, call.provider)
     context = contexts.get(call.context)
     if context is None:
-        log.warning("killed_call_context_gone", call_id=call.call_id, context=call.context)
+        log.warning("killed_call_context_gone", call_id=call.call_id, context_name=call.context)
     elif context.post_call and call.kind != "try":
         written = await queue.put(jobs_of(finished(call, history), context.post_call))
         if not written:

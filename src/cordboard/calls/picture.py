@@ -41,6 +41,8 @@ WIDTH = ROW_SECONDS * PIXELS_PER_SECOND
 STRIP = 2 * LANE + BETWEEN + 22
 """Height of one row, including its seconds."""
 CALLER, AGENT, TOOL, WAIT = "#2563eb", "#059669", "#d97706", "#dc2626"
+_BLOCK = 12_000
+"""Height of a block (s16)."""
 HELD, SILENCE = "#7c3aed", "#6b7280"
 STAGES = (
     ("vad_ms", "silence noticed", "#64748b"),
@@ -55,7 +57,8 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float = 0.0) -> str:
     """Return the picture. `offset_ms` is the call time at which both channels (8 kHz) begin."""
-    seconds = max(len(caller), len(agent), RATE) / RATE
+    lasted = ((history.ended_ms or 0) - offset_ms) * RATE / 1000
+    seconds = max(len(caller), len(agent), lasted, RATE) / RATE
     strip = _Strip(seconds, offset_ms)
     strip.axis()
     strip.wave(caller, LANE / 2, CALLER)
@@ -72,6 +75,25 @@ def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float
     page.title(history)
     page.waterfall([turn for turn in history.caller_turns if turn.latency])
     return page.svg()
+
+
+def who_spoke(history: CallHistory) -> tuple[Samples, Samples]:
+    """Return both voices of a call without a recording: blocks from the first to the last sample of
+    each sentence, at 8 kHz from the offer on."""
+    last = max(
+        (turn.answer_end_ms or turn.endpoint_ms or 0 for turn in history.turns.values()), default=0
+    )
+    caller, agent = (
+        np.zeros(max(last, history.ended_ms or 0) * RATE // 1000, np.int16) for _ in "ab"
+    )
+    for turn in history.turns.values():
+        for voice, begin, end in (
+            (caller, turn.speech_ms, turn.last_speech_ms),
+            (agent, turn.answer_start_ms, turn.answer_end_ms),
+        ):
+            if begin is not None and end is not None:
+                voice[begin * RATE // 1000 : end * RATE // 1000] = _BLOCK
+    return caller, agent
 
 
 class _Shapes:

@@ -68,7 +68,14 @@ Transcript, latencies, pictures and the live view are made only from it.
 """
 
 _READING = """\
-## How to read one
+## Reading it
+
+    cordboard calls list                # the newest first; `--limit 50`, `--json`
+    cordboard calls show 01fb541e       # the conversation, tools and waits of one
+    cordboard calls draw 01fb541e       # its picture, 01fb541e-....svg
+
+A call is named by its id, the beginning of its id, or the path of its ledger. `draw` takes the
+voices from the [recording](recording.md), if there is one. In a program:
 
 ```python
 from pathlib import Path

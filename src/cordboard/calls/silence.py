@@ -47,6 +47,9 @@ GRACE = 0.15
 DEAD_LINE = 1.1
 """Seconds after the caller's last sample at which that time ends in any case: a filler needs 0.1 s
 to be heard."""
+TOOLS_FILLER = 3.0
+"""Seconds after the caller's last sample up to which a tool's own filler replaces ours: the
+operator has chosen its words and its time. For a later one the silence would be too long."""
 LONGEST_SPEECH = 60.0
 """Seconds after which a caller who began to speak counts as silent without a reported end."""
 LATE_AFTER = 0.7
@@ -230,8 +233,9 @@ class SilenceWatch:
         self._look()
 
     def tool_filler_expected(self, at: float) -> None:
-        """Note that a tool has its own filler at that time: ours gives way if that is in time."""
-        if at <= self._last_speech_at + DEAD_LINE:
+        """Note that a tool has its own filler at that time: ours gives way if that comes soon, so
+        that the caller hears one sentence for one wait, and hears it when the operator wants."""
+        if at <= self._last_speech_at + TOOLS_FILLER:
             self._filler_expected = at + _SOON
             self._look()
 

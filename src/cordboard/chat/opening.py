@@ -17,6 +17,7 @@ from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
+from cordboard.chat.answering import model_of, notice
 from cordboard.config.call_variables import call_variables
 from cordboard.generation.generation import Generation
 from cordboard.tools.speech.template import fill_prompt
@@ -31,6 +32,7 @@ class Opening:
     def __init__(
         self,
         context: str,
+        provider: str,
         generation: Generation,
         brain: Brain,
         services: CallServices,
@@ -44,7 +46,9 @@ class Opening:
         self.generation = generation.number
         self.context_name = context
         self._context = config.contexts[context]
-        self.provider_name = self._context.provider or config.default_provider
+        self.provider_name = provider
+        self.model = model_of(config, provider)
+        self.notice = notice(config, context, provider)
         self._given = given
         self._started_at = datetime.datetime.now().astimezone()
         self.variables = self._fill_in()
@@ -54,8 +58,7 @@ class Opening:
         self._costs = CallCosts(
             context, config.prices, self._context.budget, self.ledger, services.metrics, on_limit
         )
-        provider = config.providers[self.provider_name]
-        binding = Binding(context, self._context, self.provider_name, provider)
+        binding = Binding(context, self._context, provider, config.providers[provider])
         self._phases = CallPhases(
             binding, self.variables, self.ledger, services, self._started_at, "chat"
         )

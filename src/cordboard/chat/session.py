@@ -69,6 +69,7 @@ class ChatSession:
     def __init__(
         self,
         context: str,
+        provider: str,
         generation: Generation,
         brain: Brain,
         services: CallServices,
@@ -88,7 +89,7 @@ class ChatSession:
         self._on_over = on_over
         self._tool_grace = tool_grace
         opening = self._opening = Opening(
-            context, generation, brain, services, variables, self._spent
+            context, provider, generation, brain, services, variables, self._spent
         )
         self.session_id = opening.session_id
         self.context_name = context
@@ -127,6 +128,15 @@ class ChatSession:
         generation.acquire()
         opening.begin()
         self._wait_for_a_message()
+
+    @property
+    def model(self) -> str:
+        """The language model that answers, or `rules`."""
+        return self._opening.model
+
+    @property
+    def provider_name(self) -> str:
+        return self._opening.provider_name
 
     @property
     def over(self) -> bool:
@@ -171,13 +181,19 @@ class ChatSession:
             self._introduced = True
             opening = self._opening
             data["provider"] = opening.provider_name
+            data["model"] = opening.model
+            data["notice"] = opening.notice
             data["generation"] = opening.generation
             data["tools"] = [spec.name for spec in opening.toolbox.specs]
             data["missing_tools"] = list(opening.toolbox.missing)
         self._emit("session", data)
 
     async def _respond(self, message: str | None) -> None:
-        structlog.contextvars.bind_contextvars(call_id=self.session_id, context=self.context_name)
+        structlog.contextvars.bind_contextvars(
+            call_id=self.session_id,
+            context_name=self.context_name,
+            provider_name=self._opening.provider_name,
+        )
         try:
             if self._dialogue is None:
                 self._dialogue, greeting = await self._opening.dialogue(self._ask_tool)

@@ -18,6 +18,7 @@ from cordboard.agent_api.dialogue import Brain
 from cordboard.calls.history import LedgerLine, read_lines
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer
+from cordboard.chat.answering import provider_for
 from cordboard.chat.session import ChatSession, check_length
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
@@ -38,14 +39,15 @@ class ChatSessions:
     def __init__(
         self,
         generation: Callable[[], Generation],
-        brain: Callable[[str], Brain],
+        brain: Callable[[str, str], Brain],
         services: CallServices,
         *,
         close_seconds: float = CLOSE_SECONDS,
         tool_grace: float = TOOL_GRACE,
     ) -> None:
-        """`generation` returns the one in force, `brain` the brain of one of its contexts, or
-        raises `AgentError` while there is none. `tool_grace`: as for `ChatSession`."""
+        """`generation` returns the one in force, `brain` the brain of one of its contexts with one
+        of its providers, or raises `AgentError` while there is none. `tool_grace`: as for
+        `ChatSession`."""
         self._close_seconds = close_seconds
         self._tool_grace = tool_grace
         self._generation = generation
@@ -63,17 +65,24 @@ class ChatSessions:
         return self._services.directory
 
     def begin(
-        self, context: str, message: str | None, variables: Mapping[str, str] | None = None
+        self,
+        context: str | None,
+        message: str | None,
+        variables: Mapping[str, str] | None = None,
+        model: str | None = None,
     ) -> tuple[ChatSession, Answer]:
         """Begin a conversation; return it with the answer to its first message: the greeting, and
-        the reply if there is a message. `variables`: about the writer. Raises `ChatRefused`."""
+        the reply if there is a message. `context`: default is `default_context`. `variables`: about
+        the writer. `model`: see `provider_for`. Raises `ChatRefused`."""
         generation = self._generation()
         config = generation.config
         if not config.chat.enabled:
             raise ChatRefused("off", "written conversations are switched off (chat.enabled)")
         if self._closed:
             raise ChatRefused("stopping", "the engine is stopping")
+        context = context or str(config.default_context)
         known_context(config, context)
+        provider = provider_for(config, context, model)
         given = dict(variables or {})
         declared = (*LINE_VARIABLES, *config.contexts[context].variables)
         if strange := [name for name in given if name not in declared]:
@@ -85,11 +94,12 @@ class ChatSessions:
             raise ChatRefused("full", words)
         check_length(message, config.chat)
         try:
-            brain = self._brain(context)
+            brain = self._brain(context, provider)
         except AgentError as error:
             raise ChatRefused("not_ready", str(error)) from None
         session = ChatSession(
             context,
+            provider,
             generation,
             brain,
             self._services,
@@ -100,7 +110,7 @@ class ChatSessions:
         )
         self._sessions[session.session_id] = session
         self._services.metrics.calls.chat_sessions(len(self._sessions))
-        log.info("chat_started", call_id=session.session_id, context=context)
+        log.info("chat_started", call_id=session.session_id, context_name=context)
         return session, session.take(message)
 
     def find(self, session_id: str) -> ChatSession:

@@ -11,7 +11,21 @@ import sys
 
 import typer
 
-from cordboard.cli import call, chat, check, demo, elevenlabs, mcp, reload, run, tools, version
+from cordboard.cli import (
+    call,
+    calls,
+    chat,
+    check,
+    demo,
+    elevenlabs,
+    emulate,
+    import_,
+    mcp,
+    reload,
+    run,
+    tools,
+    version,
+)
 from cordboard.errors import CordboardError
 
 app = typer.Typer(
@@ -21,11 +35,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, demo, call, chat, check, reload, tools, version):
+for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.add_typer(calls.app, name="calls")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
+app.add_typer(import_.app, name="import")
 
 
 def main() -> None:

@@ -59,8 +59,9 @@ def command(
 ) -> None:
     """Place a simulated call: speak each line when the agent has finished, then hang up.
 
-    With --json the turns and tool calls come from the ledger: of the command's own engine, or, with
-    --target and audiosocket, of an engine that runs with the same configuration on this machine.
+    Turns, tool calls and the difference between a filler and an answer come from the ledger: of the
+    command's own engine, or, with --target, of an engine that runs with the same configuration on
+    this machine. Without a ledger, a filler is taken for the answer.
     Exit status 0 when the call was answered and every line got an answer.
     """
     lines = _Lines(tuple(say or ()), tuple(wav or ()))
@@ -73,7 +74,10 @@ def command(
     if record is not None:
         placed.line.write_wav(record)
     if json:
-        _print_json(placed)
+        from cordboard.cli.calls import call_as_json
+        from cordboard.cli.screen import print_json
+
+        print_json(call_as_json(placed.history))
     elif target:
         _print_from_outside(placed)
     if not _all_answered(placed, lines):
@@ -167,22 +171,3 @@ def _print_from_outside(placed: PlacedCall) -> None:
         for exchange in placed.record.exchanges:
             if exchange.answered_at is not None:
                 print(f"answered: {exchange.text!r}")
-
-
-def _print_json(placed: PlacedCall) -> None:
-    import dataclasses
-
-    import orjson
-
-    history = placed.history
-    answer = {
-        "call_id": history.call_id,
-        "context": history.context,
-        "provider": history.provider,
-        "outcome": history.outcome,
-        "reason": history.reason,
-        "turns": [dataclasses.asdict(turn) for _, turn in sorted(history.turns.items())],
-        "tools": [dataclasses.asdict(use) for use in history.tools],
-        "troubles": history.troubles,
-    }
-    print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())

@@ -32,6 +32,13 @@ def command(
     context: Annotated[
         str | None, typer.Option(help="The context to write to. Default: `default_context`.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Who answers: a provider of the file, or the model of its brain. "
+            "Default: the context's provider."
+        ),
+    ] = None,
     message: Annotated[
         list[str] | None,
         typer.Option("--message", "-m", help="Send this instead of typing; may be repeated."),
@@ -53,12 +60,15 @@ def command(
     """
     printer = _printer(json=json)
     if url is not None:
-        failed = run_async(_with_engine(url, config, context, message, printer))
+        from cordboard.cli.chat_remote import RemoteChat
+
+        chat = RemoteChat(url, os.environ.get(VARIABLE, ""), context, model)
+        failed = run_async(_with_engine(chat, message, printer))
     else:
         loaded = load_config(config)
         set_up_log(log_level, loaded)
-        name = context or str(loaded.config.default_context)
-        failed = run_async(_here(loaded.config, loaded.path.parent, name, message, printer))
+        chosen = context or str(loaded.config.default_context), model
+        failed = run_async(_here(loaded.config, loaded.path.parent, chosen, message, printer))
     if failed:
         raise typer.Exit(1)
 
@@ -74,12 +84,18 @@ def _printer(*, json: bool) -> ChatPrinter:
 
 
 async def _here(
-    config: Config, folder: Path, context: str, given: list[str] | None, printer: ChatPrinter
+    config: Config,
+    folder: Path,
+    chosen: tuple[str, str | None],
+    given: list[str] | None,
+    printer: ChatPrinter,
 ) -> bool:
+    """`chosen`: context and model."""
     from cordboard.cli.chat_here import chat_here
 
+    context, model = chosen
     async with chat_here(config, folder, context) as sessions:
-        session, answer = sessions.begin(context, None)
+        session, answer = sessions.begin(context, None, model=model)
         async for event in answer:
             printer.take(event.name, event.data)
         async for message in _messages(given, printer):
@@ -89,13 +105,7 @@ async def _here(
     return printer.failed
 
 
-async def _with_engine(
-    url: str, config: Path, context: str | None, given: list[str] | None, printer: ChatPrinter
-) -> bool:
-    from cordboard.cli.chat_remote import RemoteChat
-
-    name = context or _first_context(config)
-    chat = RemoteChat(url, os.environ.get(VARIABLE, ""), name)
+async def _with_engine(chat: RemoteChat, given: list[str] | None, printer: ChatPrinter) -> bool:
     try:
         _say(chat, None, printer)
         async for message in _messages(given, printer):
@@ -103,25 +113,6 @@ async def _with_engine(
     finally:
         chat.end()
     return printer.failed
-
-
-def _first_context(config: Path) -> str:
-    """Return the context of calls that name none. Only that key of the file is read: the rest may
-    need the engine's environment."""
-    from cordboard.config.load import text_of
-    from cordboard.config.yaml_document import parse
-    from cordboard.errors import ConfigError
-
-    try:
-        document = parse(text_of(config), str(config))
-    except ConfigError as error:
-        raise typer.BadParameter(f"give --context; {error}") from None
-    contexts = document.get(("contexts",))
-    first = next(iter(contexts), "") if isinstance(contexts, dict) else ""
-    name = document.get(("default_context",)) or first
-    if not name:
-        raise typer.BadParameter(f"give --context; {config} names none")
-    return str(name)
 
 
 def _say(chat: RemoteChat, message: str | None, printer: ChatPrinter) -> None:

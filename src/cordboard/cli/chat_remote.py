@@ -24,8 +24,9 @@ READ_SECONDS = 60.0
 class RemoteChat:
     """One conversation. The first message begins it."""
 
-    def __init__(self, url: str, token: str, context: str) -> None:
-        """Raises `EngineUnreachable` for a URL that cannot belong to an engine."""
+    def __init__(self, url: str, token: str, context: str | None, model: str | None) -> None:
+        """Without a context, the engine's `default_context`. Raises `EngineUnreachable` for a URL
+        that cannot belong to an engine."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -37,7 +38,8 @@ class RemoteChat:
             )
         self._url = url
         self._token = token
-        self._context = context
+        chosen = {"context": context, "model": model}
+        self._chosen = {name: value for name, value in chosen.items() if value is not None}
         self.session_id = ""
         self.over = False
 
@@ -50,7 +52,7 @@ class RemoteChat:
         if self.session_id:
             body["session_id"] = self.session_id
         else:
-            body["context"] = self._context
+            body |= self._chosen
         done = False
         with self._answer("POST", "/chat", orjson.dumps(body)) as answer:
             try:

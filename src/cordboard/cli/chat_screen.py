@@ -103,12 +103,21 @@ class ChatScreen:
                 return f"[green]agent asks[/]   {_plain(data['question'])} [dim](yes or no)[/]"
             case "error":
                 return f"[red]error[/]        {_plain(data['code'])}: {_plain(data['message'])}"
-            case "session" if data.get("missing_tools"):
-                missing = ", ".join(data["missing_tools"])
-                return f"[red]not there[/]    {_plain(missing)}"
+            case "session":
+                return _session(data)
             case "done" if data["state"] == "ended":
                 return f"[dim]the conversation is over ({_plain(data['reason'])})[/]"
         return ""
+
+
+def _session(data: Mapping[str, Any]) -> str:
+    """Return what the writer should know of the conversation that begins."""
+    lines = []
+    if data.get("notice"):
+        lines.append(f"[yellow]notice[/]       {_plain(data['notice'])}")
+    if missing := data.get("missing_tools"):
+        lines.append(f"[red]not there[/]    {_plain(', '.join(missing))}")
+    return "\n".join(lines)
 
 
 def _why(data: Mapping[str, Any]) -> str:

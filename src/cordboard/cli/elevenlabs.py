@@ -181,7 +181,9 @@ async def _bring_up_to_date(key: str, wanted: Wanted, *, dry_run: bool) -> None:
     from cordboard.vendors.elevenlabs.rest import ElevenLabsRest
     from cordboard.vendors.elevenlabs.sync import Sync
 
-    async with ElevenLabsRest(wanted.settings.base_url, key, REQUEST_SECONDS) as rest:
+    settings = wanted.settings
+    headers = settings.request_headers(key)
+    async with ElevenLabsRest(settings.base_url, key, REQUEST_SECONDS, headers) as rest:
         sync = Sync(rest, wanted)
         plan = await sync.plan()
         print("\n".join(plan.lines()))

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from cordboard.calls import events
 from cordboard.calls.history import CallHistory
+from cordboard.mcp.printable import printable
 
 
 class LivePrinter:
@@ -23,12 +24,12 @@ class LivePrinter:
     def caller_says(self, text: str) -> None:
         """Print the line of the script that the caller begins."""
         self.finish()
-        self._console.print(f"          [bold blue]caller says[/]  {escape(text)}")
+        self._console.print(f"          [bold blue]caller says[/]  {_plain(text)}")
 
     def take(self, call_id: str, at_ms: int, event: events.LedgerEvent) -> None:
         """Print an event if people want to see it; an answer's sentences share one line."""
         if isinstance(event, events.Answering) and event.turn == self._answering:
-            self._console.print(f" {escape(event.text)}", end="")
+            self._console.print(f" {_plain(event.text)}", end="")
             return
         line = self._line(event)
         if not line:
@@ -54,28 +55,28 @@ class LivePrinter:
     def _line(self, event: events.LedgerEvent) -> str:
         match event:
             case events.Offered(call_id=call_id, source=source):
-                return f"call {call_id} from {source}"
+                return f"call {_plain(call_id)} from {_plain(source)}"
             case events.Heard(text=text, understood=understood):
-                meant = f" [dim](understood: {escape(understood)})[/]" if understood else ""
-                return f"[blue]heard[/]        {escape(text) if text else '(nothing)'}{meant}"
+                meant = f" [dim](understood: {_plain(understood)})[/]" if understood else ""
+                return f"[blue]heard[/]        {_plain(text) if text else '(nothing)'}{meant}"
             case events.Answering(text=text):
-                return f"[green]agent[/]        {escape(text)}"
+                return f"[green]agent[/]        {_plain(text)}"
             case events.ToolCalled(name=name, arguments=arguments):
-                return f"[yellow]tool asked[/]   {escape(name)} {escape(str(arguments))}"
+                return f"[yellow]tool asked[/]   {_plain(name)} {_plain(str(arguments))}"
             case events.ToolAnswered(status=status, took_ms=took):
                 return f"[yellow]tool answer[/]  {status} after {took} ms"
             case events.ToolApproval(question=question, answer=answer, by=by):
                 how = f" [dim]by {by}[/]" if by else ""
-                return f"[yellow]caller asked[/] {escape(question)} [bold]{answer}[/]{how}"
+                return f"[yellow]caller asked[/] {_plain(question)} [bold]{answer}[/]{how}"
             case events.ToolLate(name=name, message=message, told=told):
                 what = "told" if told else "not told any more"
-                return f"[yellow]late answer[/]  {escape(name)}, {what}: {escape(message)}"
+                return f"[yellow]late answer[/]  {_plain(name)}, {what}: {_plain(message)}"
             case events.Transferred(destination=destination, ok=ok, error=error):
-                return f"transfer to {destination}: {'done' if ok else escape(error)}"
+                return f"transfer to {_plain(destination)}: {'done' if ok else _plain(error)}"
             case events.Trouble(where=where, message=message):
-                return f"[red]trouble[/]      {escape(where)}: {escape(message)}"
+                return f"[red]trouble[/]      {_plain(where)}: {_plain(message)}"
             case events.Ended(outcome=outcome, reason=reason):
-                return f"call ended: {outcome} ({reason})"
+                return f"call ended: {outcome} ({_plain(reason)})"
         return self._timing(event)
 
     def _timing(self, event: events.LedgerEvent) -> str:
@@ -87,13 +88,22 @@ class LivePrinter:
             case events.Answered(answer_ms=answer):
                 return f"[magenta]answered[/]     {answer} ms after the caller's last sound"
             case events.Resumed(why=why, held_ms=held):
-                return f"[dim]held[/]         {held} ms, for a voice: {escape(why)}"
+                return f"[dim]held[/]         {held} ms, for a voice: {_plain(why)}"
             case events.BargedIn(heard=heard, reaction_ms=reaction):
                 within = f" ({reaction} ms from the caller's first sound)" if reaction else ""
-                return f"[red]interrupted[/]  after “{escape(heard)}”{within}"
+                return f"[red]interrupted[/]  after “{_plain(heard)}”{within}"
             case events.Silence(kind=kind, silent_ms=silent):
                 return f"[magenta]silence[/]      of {silent} ms: {kind}"
         return ""
+
+
+_LONGEST = 10_000
+"""Characters of a text."""
+
+
+def _plain(text: str) -> str:
+    """Return a text from outside that neither steers the terminal nor is taken for markup."""
+    return escape(printable(text, _LONGEST))
 
 
 _STAGES = ("noticed", "end of turn", "recogniser", "brain+tools", "voice", "wire", "total")
@@ -114,5 +124,5 @@ def latency_table(history: CallHistory) -> Table:
             cells = [noticed, waits["endpoint_ms"] - noticed]
             cells += [waits[key] for key in ("stt_ms", "brain_ms", "tts_ms", "wire_ms")]
             total = f"{waits['total_ms']}{' (filler)' if turn.filled else ''}"
-            table.add_row(str(turn.number), escape(turn.heard), *map(str, cells), total)
+            table.add_row(str(turn.number), _plain(turn.heard), *map(str, cells), total)
     return table

@@ -44,7 +44,7 @@ def require_test_kit() -> None:
     """Raise `ExtraMissing` unless the distribution `cordboard-testkit` is installed."""
     if importlib.util.find_spec("cordboard_testkit") is None:
         raise ExtraMissing(
-            "this command places a call with the test kit, which is not installed: install the "
+            "this command needs the test kit, which is not installed: install the "
             "distribution cordboard-testkit (from a checkout: pip install ./testkit)"
         )
 

@@ -135,6 +135,30 @@ def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def calls_table(calls: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per call on record; times are those of this machine's zone."""
+    table = _table(
+        "begun", "call", "from", "caller", "context", "provider", "lasted", "turns", "outcome"
+    )
+    for call in calls:
+        begun = datetime.datetime.fromisoformat(call["started_at"]).astimezone()
+        ms = call["duration_ms"]
+        reason = f" ({call['reason']})" if call["reason"] else ""
+        cells = [
+            f"{begun:%Y-%m-%d %H:%M:%S}",
+            call["call_id"],
+            call["source"],
+            call["caller_number"],
+            call["context"],
+            call["provider"],
+            "" if ms is None else f"{ms / 1000:.1f} s",
+            call["turns"],
+            call["outcome"] + reason,
+        ]
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    return table
+
+
 def age(since: str, now: datetime.datetime) -> str:
     """Return the age of an ISO 8601 time: `12 s`, `5 min`, `3 h`, `4 days`."""
     seconds = max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))

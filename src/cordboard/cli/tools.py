@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,15 +12,12 @@ from urllib.parse import urlencode
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, run_async
-from cordboard.errors import EngineUnreachable, ExtraMissing, NotThere
+from cordboard.errors import EngineUnreachable, NotThere
+from cordboard.generation.tool_arrow import as_columns, as_structs, needs_pyarrow, read_tools
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
     from cordboard.generation.tool_listing import ToolListing
-
-
-_TEXTS = ("name", "kind", "origin", "server", "effects", "approval", "description")
-_CHOICES = frozenset({"kind", "effects", "approval"})
 
 
 class Format(StrEnum):
@@ -31,6 +26,11 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     ARROW = "arrow"
+    ARROW_STRUCT = "arrow-struct"
+
+    @property
+    def is_arrow(self) -> bool:
+        return self in (Format.ARROW, Format.ARROW_STRUCT)
 
 
 def command(
@@ -55,6 +55,9 @@ def command(
             "--aside", help="Read the file and start its servers, even if an engine is running."
         ),
     ] = False,
+    table: Annotated[
+        Path | None, typer.Option("--input", "-i", help="Read this Arrow file instead.")
+    ] = None,
 ) -> None:
     """Show all tools: kind, origin, effects, approval, and why one is not offered.
 
@@ -63,14 +66,27 @@ def command(
     form = form or (Format.JSON if provider else Format.TABLE)
     if provider and form is not Format.JSON:
         raise typer.BadParameter("--provider goes with --format json")
-    if form is Format.ARROW and output is None and sys.stdout.isatty():
+    if form.is_arrow and output is None and sys.stdout.isatty():
         raise typer.BadParameter("arrow is binary; write it to a file: --output tools.arrow")
-    if form is Format.ARROW:
+    if form.is_arrow or table is not None:
         needs_pyarrow()  # before anything is started
-    answer = None if aside else _from_engine(config, context, provider)
+    answer: dict[str, Any] | None
+    if table is not None:
+        if context or provider:
+            raise typer.BadParameter("--input goes without --context and --provider")
+        answer = _from_table(table)
+    else:
+        answer = None if aside else _from_engine(config, context, provider)
     if answer is None:
         answer = _from_file(config, context, provider)
     _show(answer, form, output)
+
+
+def _from_table(path: Path) -> dict[str, Any]:
+    try:
+        return {"context": None, "tools": read_tools(path.read_bytes())}
+    except OSError as error:
+        raise NotThere(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _from_engine(config: Path, context: str | None, provider: str | None) -> dict[str, Any] | None:
@@ -115,7 +131,9 @@ def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:
 
     match form:
         case Format.ARROW:
-            content = as_arrow(answer["tools"])
+            content = as_columns(answer["tools"])
+        case Format.ARROW_STRUCT:
+            content = as_structs(answer["tools"])
         case Format.JSON:
             content = indented_json(answer) + b"\n"
         case _:
@@ -126,55 +144,8 @@ def _show(answer: dict[str, Any], form: Format, output: Path | None) -> None:
     if output is not None:
         output.write_bytes(content)
         return
-    if form is Format.ARROW:
+    if form.is_arrow:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
         print(content.decode(), end="")
-
-
-# --- as an Arrow table, for pandas, Polars, DuckDB, KNIME ------------------------------------
-
-
-def needs_pyarrow() -> None:
-    """Raise `ExtraMissing` without pyarrow."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise ExtraMissing(
-            "--format arrow needs the extra `arrow`, which is not installed;"
-            " pip install 'cordboard[arrow]', or take --format json"
-        ) from None
-
-
-def as_arrow(tools: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return the tools as one record batch in the Arrow IPC stream format. Raises `ExtraMissing`.
-
-    `parameters` is JSON Schema as a text; `kind`, `effects` and `approval` are dictionary-encoded.
-    """
-    needs_pyarrow()
-    import pyarrow as pa
-
-    rows = [tool for tool in tools if "name" in tool]
-    choice = pa.dictionary(pa.int8(), pa.string())
-    columns: dict[str, Any] = {
-        name: pa.array(
-            [_text(row[name]) for row in rows], choice if name in _CHOICES else pa.string()
-        )
-        for name in _TEXTS
-    }
-    parameters = [json.dumps(row["parameters"]) for row in rows]
-    columns["parameters"] = pa.array(parameters, pa.string())
-    columns["offered"] = pa.array([bool(row["offered"]) for row in rows], pa.bool_())
-    columns["why_not"] = pa.array([_text(row["why_not"]) for row in rows], pa.string())
-    table = pa.table(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def _text(value: Any) -> str:
-    """Return a text fit for UTF-8: servers write what they want."""
-    return str(value).encode("utf-8", "replace").decode()

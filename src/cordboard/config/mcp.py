@@ -187,6 +187,11 @@ class McpServer(Section):
         description="`boot` = with the engine; `lazy` = at the first call in a context that lists "
         "one of its tools (which must be named under `tools`).",
     )
+    required: bool = Field(
+        False,
+        description="Whether calls need it: `/ready` is 503 until it is ready, and while it is "
+        "down. Calls that come in all the same are answered.",
+    )
     start_timeout_ms: int = Field(15_000, ge=100, description="Timeout for listing its tools.")
     stop_grace_ms: int = Field(
         2_000,
@@ -213,6 +218,8 @@ class McpServer(Section):
             foreign = [name for name in ("command", "env", "cwd") if getattr(self, name)]
         if foreign:
             raise ValueError(f"`transport: {self.transport}` knows no `{foreign[0]}`")
+        if self.required and self.start == "lazy":
+            raise ValueError("`required: true` needs `start: boot`; a lazy server waits for a call")
         for name, value in self.headers.items():
             if not HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
                 raise ValueError(

@@ -79,6 +79,13 @@ def _snake_case(text: str) -> str:
     return _ILLEGAL.sub("_", _WORD_BORDER.sub("_", plain).lower()).strip("_")
 
 
+def tool_of_origin(origin: str) -> tuple[str, str] | None:
+    """Return server and tool of an internal id; None for any other text."""
+    kind, _, rest = origin.partition(":")
+    server, separator, tool = rest.partition(":")
+    return (server, tool) if kind == "mcp" and separator else None
+
+
 def mcp_origin(server: str, tool: str) -> str:
     """Return the internal id of a server's tool in logs, ledger and pages."""
     return f"mcp:{server}:{tool}"

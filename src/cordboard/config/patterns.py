@@ -12,7 +12,9 @@ from cordboard.config.conversation import KEY_OR_NONE
 _NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 _SERVER_ID = r"^[a-z][a-z0-9_]{0,40}$"
 _TOOL_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"
-_TOOL_OR_GROUP = r"^([a-zA-Z_][a-zA-Z0-9_]{0,63}|[a-z][a-z0-9_]{0,40}\.\*)$"
+_TOOL_OR_GROUP = (
+    r"^([a-zA-Z_][a-zA-Z0-9_]{0,63}|[a-z][a-z0-9_]{0,40}\.\*|mcp:[a-z][a-z0-9_]{0,40}:.{1,128})$"
+)
 _PARAMETER_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}$"
 _VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
 ENTRY_POINT = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
@@ -44,7 +46,7 @@ PATTERNS_IN_WORDS = {
     _SERVER_ID: "an identifier (lower-case letters, digits and _, a letter first, at most 41)",
     _TOOL_NAME: "a tool name (letters, digits and _, no digit first, at most 64)",
     _TOOL_OR_GROUP: "a tool reference (a tool name: letters, digits and _, no digit first, at most "
-    "64; or SERVER.*: all tools of that MCP server)",
+    "64; or SERVER.*: all tools of that MCP server; or mcp:SERVER:TOOL: one of them)",
     _PARAMETER_NAME: "a parameter name (letters, digits and _, no digit first, at most 63)",
     _VARIABLE_NAME: "a variable name (letters, digits and _, no digit first, at most 80)",
     ENTRY_POINT: "a function as module:name, such as my_package.tools:convert",

@@ -51,6 +51,7 @@ BUILT_IN_LISTS: tuple[SlotKind, ...] = (
 """Lists usable in sentences as `{number}` and so on without being declared."""
 Failure = Literal["error", "timeout", "refused", "cancelled"]
 
+_DAY = re.compile(r"(mon|tues|wednes|thurs|fri|satur|sun)day|\d{4}-\d{2}-\d{2}")
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
@@ -181,11 +182,6 @@ class Intent(_Part):
         description="Templates of words without {lists} that suggest the intent wherever they"
         " stand in a caller's words.",
     )
-    unless: tuple[str, ...] = Field(
-        default=(),
-        description="Templates of words without {lists} that suggest another wish: beside one of"
-        " these only a whole sentence counts.",
-    )
     harmless: bool | None = Field(
         default=None,
         description="Whether running it needlessly costs the caller only time; it then runs"
@@ -206,6 +202,11 @@ class Intent(_Part):
         default=None,
         description="The answer; with a tool, when it succeeded (default: its {message}).",
     )
+    answers: dict[Identifier, dict[str, Template]] = Field(
+        default_factory=dict,
+        description="Slot → value → the answer for that value, in place of `say`. Values of a"
+        " `date` are weekdays (`sunday`) and days (`2026-12-24`).",
+    )
     failures: dict[Failure, Template] = Field(
         default_factory=dict, description="Answers when the tool ended otherwise, by its status."
     )
@@ -223,6 +224,8 @@ class Intent(_Part):
             raise ValueError("tool and transfer: only one of the two")
         if self.arguments is not None and not self.tool:
             raise ValueError("arguments: there is no tool")
+        if self.answers and self.say is None and self.tool is None:
+            raise ValueError("answers: `say` is missing, the answer for all other values")
         for key, text in _texts_in(self.arguments or {}, "arguments"):
             try:
                 _check_template(text)
@@ -236,7 +239,11 @@ class WayOut(_Part):
 
     say: Template = "I am sorry, I could not understand you. Please call again. Goodbye."
     transfer: str | None = Field(default=None, description="Destination to pass the caller on to.")
-    hang_up: bool = Field(default=True, description="End the call, when not passed on.")
+    hang_up: bool = Field(
+        default=True,
+        description="End the call, when not passed on. Where the context has `transfer`, its"
+        " destinations are offered instead.",
+    )
 
 
 class Fallback(_Part):
@@ -270,6 +277,7 @@ class Phrases(_Part):
     how_can_i_help: Template = "How can I help you?"
     tool_failed: Template = "I am sorry, that did not work."
     transferring: Template = "I am putting you through to {destination}."
+    offer_transfer: Template = "Shall I put you through to {destinations}?"
     ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
     or_: Template = Field(default="or", alias="or")
 
@@ -282,6 +290,7 @@ _PHRASE_NAMES: Mapping[str, frozenset[str]] = {
     "help": frozenset({"examples"}),
     "transferring": frozenset({"destination"}),
     "ask_destination": frozenset({"destinations"}),
+    "offer_transfer": frozenset({"destinations"}),
 }
 
 
@@ -329,14 +338,31 @@ class Rules(_Part):
                         f"intents.{name}.slots.{slot}.default: the slot is required;"
                         " say required: false"
                     )
+            self._check_answers(name, intent)
         return self
 
+    def _check_answers(self, name: str, intent: Intent) -> None:
+        for slot, answers in intent.answers.items():
+            at = f"intents.{name}.answers.{slot}"
+            kind = self.slots_of(name).get(slot)
+            if kind is None:
+                known = ", ".join(sorted(self.slots_of(name))) or "none"
+                raise ValueError(f"{at}: no such slot; known: {known}")
+            spec = self.lists.get(kind)
+            if spec is not None and spec.type == "list":
+                allowed = {value.lower() for value in spec.values}
+                wrong = [value for value in answers if value.lower() not in allowed]
+            else:
+                dated = kind == "date" or (spec is not None and spec.type == "date")
+                wrong = [value for value in answers if dated and not _DAY.fullmatch(value.lower())]
+            if wrong:
+                raise ValueError(f"{at}.{wrong[0]}: not a value of {kind!r}")
+
     def _check_keywords(self, name: str, intent: Intent, effort: Effort) -> None:
-        for field, texts in (("keywords", intent.keywords), ("unless", intent.unless)):
-            for number, text in enumerate(texts):
-                at = f"intents.{name}.{field}[{number}]"
-                if any(p.list for w in self._wordings(text, at, effort) for p in w):
-                    raise ValueError(f"{at}: {text!r}: {field} have no {{lists}}")
+        for number, text in enumerate(intent.keywords):
+            at = f"intents.{name}.keywords[{number}]"
+            if any(p.list for w in self._wordings(text, at, effort) for p in w):
+                raise ValueError(f"{at}: {text!r}: keywords have no {{lists}}")
 
     def _check_lists(self, wording: Wording, text: str, key: str) -> None:
         seen: set[str] = set()
@@ -403,6 +429,20 @@ class Rules(_Part):
             named.setdefault(self.fallback.way_out.transfer, "fallback.way_out.transfer")
         return named
 
+    def useless(self) -> Iterator[tuple[str, str]]:
+        """Yield parts that can have no effect: key and reason."""
+        used = {kind for name in self.intents for kind in self.slots_of(name).values()}
+        for name in self.lists:
+            if name not in used:
+                reason = f"no sentence uses this list; write {{{name}}} or {{{name}:slot}}"
+                yield f"lists.{name}", reason
+        for name, intent in self.intents.items():
+            acts = bool(intent.tool or intent.transfer) and intent.harmless is not True
+            asks = intent.title or intent.confirm or self.slots_of(name)
+            if intent.keywords and acts and not asks:
+                reason = "without a `title` the agent cannot ask whether this is meant"
+                yield f"intents.{name}.keywords", reason
+
     def check_placeholders(self, variables: Iterable[str] = ()) -> None:
         """Raise ValueError for the first placeholder without a value, naming its key.
 
@@ -447,6 +487,9 @@ class Rules(_Part):
             text = getattr(intent, field)
             if text is not None:
                 yield f"{base}.{field}", text, known, unsure
+        for slot, answers in intent.answers.items():
+            for value, text in answers.items():
+                yield f"{base}.answers.{slot}.{value}", text, answer, unsure - {slot}
         for status, text in intent.failures.items():
             yield f"{base}.failures.{status}", text, answer, unsure
         for field in ("transfer", "more"):

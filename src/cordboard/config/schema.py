@@ -288,7 +288,8 @@ class Context(Section):
     tools: tuple[ToolOrGroup, ...] = Field(
         (),
         description="Exposed names of the tools that may be seen and run; `server.*` = all tools "
-        "that this MCP server offers when a call begins.",
+        "that this MCP server offers when a call begins; `mcp:server:tool` = one of them, by the "
+        "name that the server gives it.",
     )
     variables: tuple[VariableName, ...] = Field(
         (), description="Channel variables that prompt, greeting and tools may use."

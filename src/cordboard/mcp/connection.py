@@ -28,7 +28,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from cordboard.errors import McpError, McpTimeout, McpUnavailable
+from cordboard.errors import McpError, McpRefused, McpTimeout, McpUnavailable
 from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.definitions.listing import ListingRouter, Pages, admitted
 from cordboard.mcp.large_result import whole_result
@@ -233,7 +233,7 @@ def explain(error: Exception) -> McpError:
         if error.code == types.REQUEST_TIMEOUT:
             return McpTimeout("it did not answer in time")
         words = printable(error.message, MAX_QUOTED)
-        return McpError(f"it answered with error {error.code}: {words}")
+        return McpRefused(f"it answered with error {error.code}: {words}")
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -25,6 +25,7 @@ from cordboard.config.naming import exposed_name, mcp_origin
 from cordboard.config.tools.entry import McpTool as ToolConfig
 from cordboard.errors import (
     McpError,
+    McpRefused,
     McpTimeout,
     McpUnavailable,
     SchemaRefused,
@@ -69,8 +70,8 @@ async def read_any_result(
 ) -> ToolResult:
     """Like `read_result` for any length: JSON in a long text is parsed off the event loop."""
     text = _text(result)
-    is_long = len(text) > LARGE_BYTES and result.structured_content is None
-    if not is_long or result.is_error or not _looks_like_json(text):
+    unread = result.is_error or result.structured_content is not None or not _looks_like_json(text)
+    if unread or len(text.encode("utf-8", "replace")) <= LARGE_BYTES:
         return read_result(result, mask)
     data = await asyncio.to_thread(_json_in, text)
     return _plain(result, text) if data is None else ToolResult(Status.OK, _only_text(data), data)
@@ -102,7 +103,10 @@ def _text(result: types.CallToolResult) -> str:
 
 
 def _plain(result: types.CallToolResult, text: str) -> ToolResult:
-    return ToolResult(Status.OK, text, _content(text, result.content))
+    if text.strip() == "null":
+        return ToolResult(Status.OK, "", {"result": None})
+    data = _content(text, result.content)
+    return ToolResult(Status.OK, text or _words(data), data)
 
 
 def _looks_like_json(text: str) -> bool:
@@ -127,12 +131,41 @@ def _only_text(data: Any) -> str:
 
 
 def _content(text: str, blocks: list[types.ContentBlock]) -> dict[str, Any]:
-    """Return plain text, and the kinds of other content: a phone can neither show nor play it."""
+    """Return plain text, resources and their links; of other content only what it is, in words: a
+    phone can neither show nor play it."""
     data: dict[str, Any] = {"text": text} if text else {}
-    others = [block.type for block in blocks if not isinstance(block, types.TextContent)]
-    if others:
-        data["not_text"] = others
+    for block in blocks:
+        if isinstance(block, types.ResourceLink):
+            link = {"uri": str(block.uri), "name": block.title or block.name}
+            told = {"description": block.description} if block.description else {}
+            data.setdefault("links", []).append(link | told)
+        elif isinstance(block, types.EmbeddedResource):
+            resource = block.resource
+            kept = {"uri": str(resource.uri)}
+            if isinstance(resource, types.TextResourceContents):
+                kept["text"] = resource.text
+            else:
+                kept["not_text"] = f"a file ({resource.mime_type or 'of an unknown kind'})"
+            data.setdefault("resources", []).append(kept)
+        elif isinstance(block, types.ImageContent | types.AudioContent):
+            data.setdefault("not_text", []).append(_named(block))
     return data
+
+
+def _named(block: types.ImageContent | types.AudioContent) -> str:
+    what = "a picture" if isinstance(block, types.ImageContent) else "a sound"
+    return f"{what} ({block.mime_type})"
+
+
+def _words(data: dict[str, Any]) -> str:
+    """Return the sentence for a result without text of its own."""
+    texts = [kept["text"] for kept in data.get("resources", ()) if "text" in kept]
+    if texts:
+        return "\n".join(texts)
+    if "not_text" in data:
+        what = " and ".join(name.partition(" (")[0] for name in data["not_text"])
+        return f"The answer is {what}, which I cannot give you on the phone."
+    return ""
 
 
 class McpTool:
@@ -195,6 +228,8 @@ class McpTool:
                 tool=self.listed.name,
                 error=str(error),
             )
+            if isinstance(error, McpRefused):  # its words help a model; they are not for callers
+                return self._failed(ToolResult(Status.ERROR, UNUSABLE, {"error": str(error)}), run)
             raise _speakable(error, self._errors) from error
         if not result.is_error and self.listed.output is not None:
             self._check_output(result.structured_content, self.listed.output)

@@ -101,7 +101,7 @@ def unusable_proxies() -> Iterator[str]:
         try:
             _parsed(found[name])
         except ProxyFailed as error:
-            yield f"{name.upper()}_PROXY: {error}; until then no service can be reached through it"
+            yield f"{name.upper()}_PROXY: {error}; no service can be reached through it"
 
 
 def _is_direct(host: str, port: int, exceptions: str) -> bool:

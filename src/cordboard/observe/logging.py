@@ -1,8 +1,9 @@
 """Set-up of the log: structlog for the engine, with the log of libraries passed through it.
 
 `configure` is called once by the command that runs the engine. Events have names and key-values
-(call_id, context, provider, server, tool, ms); they go to standard error, as JSON lines or, for
-people, as text. A registered secret is replaced wherever it turns up, also inside exceptions.
+(call_id, context_name, provider_name, server, tool, ms); they go to standard error, as JSON lines
+or, for people, as text. A registered secret is replaced wherever it turns up, also inside
+exceptions.
 """
 
 from __future__ import annotations

@@ -139,8 +139,9 @@ class Doors:
         asterisk, path = self._begun_with.asterisk, self._media_path
         shut = self._needs_audiosocket and not self.audiosocket.listening
         by_port = asterisk is None or asterisk.media == "audiosocket"
-        if path is not None and path.trouble and not (shut and by_port):
-            return ComponentState(False, path.trouble, public=True)
+        trouble = path.trouble if path is not None else ""
+        if trouble and not (shut and by_port):
+            return ComponentState(False, trouble, public=True)
         if shut:  # callers by ARI whose audio comes another way can still be answered
             return ComponentState(False, self.audiosocket.trouble, by_port, public=True)
         no_way_in = NO_WAY_IN if asterisk is None and not self._needs_audiosocket else ""

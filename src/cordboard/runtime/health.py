@@ -23,9 +23,11 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.post_call.queue import PostCallQueue
 from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.chat.sessions import ChatSessions
+from cordboard.config.checks.tools import running_servers
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
 from cordboard.mcp.fleet import troubles
+from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.metrics import Metrics
 from cordboard.runtime.doors import Doors
 from cordboard.runtime.overload_monitor import OverloadMonitor
@@ -217,7 +219,11 @@ class EngineHealth:
         return ComponentState(not trouble, trouble or self.folder_warning, required=False)
 
     def _mcp_state(self) -> ComponentState:
-        """State of the MCP servers; not required: other servers, tools and contexts still work."""
+        """State of the MCP servers; required only while a server with `required` is not ready:
+        without the others, other tools and contexts still work."""
         generation = self.reloader.generation
         detail = troubles(generation.fleet, generation.catalogue)
-        return ComponentState(not detail, detail, required=False)
+        servers = running_servers(generation.config)
+        up = {s.server for s in generation.fleet.status() if s.state is ServerState.READY}
+        waits = any(server.required and name not in up for name, server in servers.items())
+        return ComponentState(not detail and not waits, detail, required=waits)

@@ -95,12 +95,12 @@ class Reloader:
         """The configuration in force."""
         return self.generation.config
 
-    def brain(self, context: str) -> Brain:
-        """Return the brain of a context of the configuration in force. Raises `AgentError` before
-        `begin` is done."""
+    def brain(self, context: str, provider: str) -> Brain:
+        """Return the brain of a context with a provider, of the configuration in force. Raises
+        `AgentError` before `begin` is done."""
         if self.providers is None:
             raise AgentError("the models are not loaded yet")
-        return self.providers.brain(context)
+        return self.providers.brain(context, provider)
 
     async def begin(self) -> None:
         """Get ready for the first call; claims the servers, which the pool starts. Raises a

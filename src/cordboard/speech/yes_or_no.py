@@ -66,12 +66,14 @@ _PHRASES: Mapping[_Sense, tuple[str, ...]] = {
         "do not remember", "do not hear", "do not get it", "not yet sure", "no matter", "can not",
         "could not", "did not", "have not", "is not it", "make it", "make that", "i guess",
         "i suppose", "no problem", "no worries", "uh uh", "nuh uh", "mm mm", "repeat", "again",
-        "yes and no", "or not", "yes or no", "is that", "is it", "are you", "do you", "did you",
+        "says", "said", "told", "yes and no", "or not", "yes or no", "is that", "is it", "are you",
+        "do you", "did you",
     ),
     _Sense.IDLE: (
         "um", "uh", "uhm", "er", "erm", "ah", "oh", "well", "so", "hmm", "hm", "mm", "please",
         "thanks", "thank you", "very much", "now", "then", "just", "i", "it", "that", "that is",
-        "is", "a", "the", "and", "sir", "madam", "ma'am", "you", "me", "hey", "hi", "hello",
+        "i said", "is", "a", "the", "and",
+        "sir", "madam", "ma'am", "you", "me", "hey", "hi", "hello",
     ),
 }  # fmt: skip
 _NUMBERS = frozenset(
@@ -125,6 +127,11 @@ def read_yes_or_no(text: str) -> bool | None:
     if _Sense.MURMUR in said:
         return None if others else True
     return True if " ".join(_words(text)) in _WHOLE_YES else None
+
+
+def is_only_an_answer(text: str) -> bool:
+    """True if it is a yes or a no and says nothing else."""
+    return read_yes_or_no(text) is not None and not {_Sense.OTHER, _Sense.UNSURE} & {*_senses(text)}
 
 
 def is_plain_answer(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote
 
 from cordboard.config.secrets import looks_secret
 from cordboard.tools.schema.safety import at_pointer
@@ -97,4 +98,4 @@ class _Walk:
         if not reference.startswith("#/") or (reference, owner) in self._followed:
             return
         self._followed.add((reference, owner))
-        self._waiting.append((at_pointer(self._root, reference[1:]), owner))
+        self._waiting.append((at_pointer(self._root, unquote(reference[1:])), owner))

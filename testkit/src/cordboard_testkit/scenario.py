@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Protocol
@@ -78,6 +78,8 @@ class Conversation:
     `pause_ms`: silence after which the agent has finished.
     `patience`: seconds to wait for the agent to begin, and again for it to finish.
     `on_line` is called with the text of each line as the caller begins to say it.
+    `owed` tells whether the answer is still to come when the agent has fallen silent: what was
+    heard was a filler. A caller who has only the sound cannot tell.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Conversation:
         pause_ms: int = 700,
         patience: float = 20.0,
         on_line: Callable[[str], None] | None = None,
+        owed: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._line = line
+        self._owed = owed
         self._pause_ms = pause_ms
         self._patience = patience
         self._on_line = on_line
@@ -123,8 +127,9 @@ class Conversation:
         answered_at: float | None = None
         try:
             answered_at = await self._hear_start(said_at)
-            if answered_at is not None:
-                await self._hear_out(following)
+            while answered_at is not None and (filler_over := await self._hear_out(following)):
+                answered_at = None
+                answered_at = await self._hear_start(filler_over)
         finally:  # an agent that hangs up while speaking has answered all the same
             record.exchanges.append(Exchange(line.text, said_at, answered_at))
 
@@ -140,19 +145,23 @@ class Conversation:
         except TimeoutError:
             return None
 
-    async def _hear_out(self, following: ScriptLine | None) -> None:
-        """Listen to the end of the answer, or until the caller's patience is over."""
+    async def _hear_out(self, following: ScriptLine | None) -> float | None:
+        """Listen to the end of the answer, or until the caller's patience is over. Return the end
+        of what was heard if it was a filler."""
         if following is None or following.interrupts_after is None:
-            await self._hear_end()
-            return
+            over = await self._hear_end()
+            owed = over is not None and self._owed is not None and await self._owed()
+            return over if owed else None
         with contextlib.suppress(TimeoutError):
             await self._line.ended(timeout=following.interrupts_after)
+        return None
 
-    async def _hear_end(self) -> None:
+    async def _hear_end(self) -> float | None:
+        """Return the time of the last sound; None when patience is over."""
         try:
-            await self._line.hear_silence(self._pause_ms, timeout=self._patience)
+            return await self._line.hear_silence(self._pause_ms, timeout=self._patience)
         except TimeoutError:
-            return
+            return None
 
     async def _leave(self, wait_for_hangup: float) -> CallEnd | None:
         if wait_for_hangup and self._line.end is None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +67,7 @@ class Bench:
         self.engine = engine
         self._config = config
         self._via = via
-        self._asterisk = asterisk
+        self.asterisk = asterisk
         self.offered: list[tuple[str, float]] = []
         """Call id and `time.monotonic()` of every offer the engine got."""
 
@@ -81,7 +82,9 @@ class Bench:
         """Place one call, speak the script, and wait until the engine has recorded it."""
         async with AsyncExitStack() as stack:
             line = await self._dial(stack, context)
-            conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
+            conversation = Conversation(
+                line, patience=PATIENCE, on_line=on_line, owed=self._answer_owed
+            )
             record = await conversation.run(script, wait_for_hangup=wait_for_hangup)
             await self.engine.calls_recorded()
             placed = PlacedCall(line, record)
@@ -91,12 +94,18 @@ class Bench:
             return placed
 
     async def _dial(self, stack: AsyncExitStack, context: str) -> CallerLine:
-        if self._asterisk is None:
+        if self.asterisk is None:
             return await stack.enter_async_context(
                 SimulatedCaller("127.0.0.1", self.engine.audiosocket_port)
             )
         phone = await stack.enter_async_context(SipPhone("caller"))
-        return await phone.call(self._asterisk.sip_uri(f"ctx-{context}"))
+        return await phone.call(self.asterisk.sip_uri(f"ctx-{context}"))
+
+    async def _answer_owed(self) -> bool:
+        if not self.offered:
+            return False
+        lines = await asyncio.to_thread(self._ledger, self.offered[-1][0])
+        return CallHistory.from_lines(lines).answer_owed
 
     def _ledger(self, call_id: str) -> list[dict[str, object]]:
         path = find(self._config.calls.directory, call_id)
@@ -184,12 +193,11 @@ async def call_target(
 ) -> PlacedCall:
     """Call a running engine (or an Asterisk in front of one) instead of starting an engine.
 
-    The ledger of an AudioSocket call is found by its UUID when `config` is that of the engine.
-    Raises `CallRefused` when the call is not answered.
+    The ledger is found when `config` is that of the engine: an AudioSocket call's by its UUID, a
+    SIP call's by the extension it dialled. Raises `CallRefused` when the call is not answered.
     """
     async with AsyncExitStack() as stack:
         line: CallerLine
-        uuid = ""
         began = time.time()
         if via == "sip":
             phone = await stack.enter_async_context(SipPhone("caller"))
@@ -198,26 +206,35 @@ async def call_target(
                 await call.answered()
             except TimeoutError:
                 raise CallRefused(f"no SIP answer from {host}:{port}") from None
-            line = call
+            line, mine = call, {"called_number": f"ctx-{context}"}
         else:
             caller = await stack.enter_async_context(SimulatedCaller(host, port))
-            uuid, line = str(caller.uuid), caller
-        conversation = Conversation(line, patience=PATIENCE, on_line=on_line)
+            line, mine = caller, {"external_id": str(caller.uuid)}
+
+        async def ledger() -> list[dict[str, object]]:
+            return await asyncio.to_thread(_ledger_of, config.calls.directory, mine, began)
+
+        async def answer_owed() -> bool:
+            return CallHistory.from_lines(await ledger()).answer_owed
+
+        conversation = Conversation(line, patience=PATIENCE, on_line=on_line, owed=answer_owed)
         record = await conversation.run(script, wait_for_hangup=5.0)
-        placed = PlacedCall(line, record)
-        if uuid:
-            placed.ledger = await asyncio.to_thread(_ledger_of, config.calls.directory, uuid, began)
-        return placed
+        return PlacedCall(line, record, ledger=await ledger())
 
 
-def _ledger_of(directory: Path, uuid: str, since: float) -> list[dict[str, object]]:
-    """The ledger of the call with this UUID, written after that `time.time()`."""
+def _ledger_of(directory: Path, offer: Mapping[str, str], since: float) -> list[dict[str, object]]:
+    """The ledger of the call that was offered with these fields, begun after that `time.time()`;
+    empty if there is none, or more than one."""
+    found = []
     for path in directory.glob("*/*.jsonl"):
         with contextlib.suppress(OSError):  # it may be deleted meanwhile
             lines = read_lines(path) if path.stat().st_mtime >= since - 1 else []
-            if lines and lines[0].get("external_id") == uuid:
-                return [dict(line) for line in lines]
-    return []
+            if not lines or not offer.items() <= lines[0].items():
+                continue
+            offered = datetime.datetime.fromisoformat(str(lines[0]["started_at"])).timestamp()
+            if offered >= since - 1:
+                found.append([dict(line) for line in lines])
+    return found[0] if len(found) == 1 else []
 
 
 def _on_free_ports(

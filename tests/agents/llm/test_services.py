@@ -111,6 +111,26 @@ async def test_a_conversation_with_tools(dial: Dial) -> None:
         assert len(call.used) == 4
 
 
+@pytest.mark.parametrize("kind", ["openai_chat", "gemini"])
+async def test_a_server_that_cannot_stream_is_understood(dial: Dial) -> None:
+    async with dial(WEATHER_TWICE, Answer("Bye now.")) as call:
+        call.emulator.streams = False
+        assert await call.say("hi") == "One moment. I have it: Sunny in Oslo. Sunny in Rome."
+        assert await call.say("thanks") == "Bye now."
+        assert call.asked == [{"place": "Oslo"}, {"place": "Rome"}]
+        assert all(usage.amounts["output_text_tokens"] > 0 for usage in call.used)
+
+
+async def test_a_model_that_writes_its_calls_as_text(dial: Dial) -> None:
+    written = '<tool_call>\n{"name": "get_weather", "arguments": {"place": "Oslo"}}\n</tool_call>'
+    answer = Answer(f"<think>They ask for Oslo.</think>One moment.\n{written}", then="{results}")
+    async with dial(answer, Answer("Bye now.")) as call:
+        assert await call.say("weather please") == "One moment. Sunny in Oslo."
+        assert await call.say("thanks") == "Bye now."
+        assert call.asked == [{"place": "Oslo"}]
+        assert call.emulator.violations == []
+
+
 async def test_a_conversation_through_a_proxy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make, section = SETTINGS[kind]
     script = Script((Answer("Hello. How are you?"), Answer("Bye.")), thinking_ms=1)
@@ -132,6 +152,43 @@ async def test_a_conversation_through_a_proxy(kind: str, monkeypatch: pytest.Mon
         assert proxy.requests[0].startswith("http://service.test/")
     assert emulator.violations == []
     assert "secret" not in str(failure.value)
+
+
+@pytest.mark.parametrize("thinks", [{}, {"thinking": {"type": "adaptive"}}])
+async def test_a_service_that_pauses_gets_its_message_back_and_goes_on(thinks: Any) -> None:
+    script = Script((Answer("Open from nine."), Answer("Bye.")), thinking_ms=1)
+    async with AnthropicEmulator(script, pauses=True) as emulator:
+        told = AnthropicBrain(
+            type="anthropic", base_url=emulator.url, api_key="test-key", max_retries=0, **thinks
+        )
+        brain = model_brain(told, {})
+        try:
+            call = Call(brain, emulator)
+            assert await call.say("when do you open") == "Let me look. Open from nine."
+            assert await call.say("bye") == "Let me look. Bye."
+        finally:
+            await brain.close()
+        assert emulator.violations == []
+        kinds = [block["type"] for block in emulator.asked[1]["messages"][-1]["content"]]
+        assert kinds[-2:] == ["text", "server_tool_use"]
+        assert "server_tool_use" not in str(emulator.asked[2]), "it is needed only to go on"
+
+
+@pytest.mark.parametrize("kind", ["openai_responses"])
+async def test_the_phase_of_a_message_goes_back_with_it(dial: Dial) -> None:
+    async with dial(WEATHER_TWICE, Answer("Bye.")) as call:
+        await call.say("weather")
+        await call.say("bye")
+        said = [
+            (item["content"], item.get("phase"))
+            for item in call.emulator.asked[-1]["input"]
+            if item.get("role") == "assistant"
+        ]
+        assert said == [
+            ("Welcome.", None),
+            ("One moment.", "commentary"),
+            ("I have it: Sunny in Oslo. Sunny in Rome.", "final_answer"),
+        ]
 
 
 THINKS: dict[str, Any] = {
@@ -170,6 +227,12 @@ async def test_the_last_round_may_not_ask(dial: Dial) -> None:
         assert "Rome" in await call.say("weather")
         assert await call.say("bye") == "ok"
         assert call.emulator.violations == []
+
+
+async def test_further_headers_are_sent(dial: Dial) -> None:
+    async with dial(Answer("Yes."), headers={"X-Team": "blue"}) as call:
+        assert await call.say("Hello?") == "Yes."
+        assert {asked.headers["x-team"] for asked in call.emulator.received} == {"blue"}
 
 
 async def test_connections_are_kept(dial: Dial) -> None:

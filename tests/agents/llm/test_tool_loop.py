@@ -191,3 +191,87 @@ def test_what_the_service_wants_back_goes_back_within_the_turn_only() -> None:
         assert kept == [[], [thought], []]
 
     run(scene)
+
+
+WRITTEN = 'Moment.\n```json\n{"name": "get_weather", "arguments": {"place": "Oslo"}}\n```'
+
+
+def test_a_call_in_the_text_runs_and_is_not_spoken() -> None:
+    async def scene() -> None:
+        text = f"<think>They ask for Oslo.</think>{WRITTEN}"
+        model = ScriptedModel(
+            [*(TextPiece(character) for character in text), Finished("stop")],
+            words("It is sunny."),
+        )
+        table = Table(model)
+        assert await table.say("how is it there") == ["Moment.", "It is sunny."]
+        assert told(model.requests[1].messages) == [
+            "caller: how is it there",
+            "agent: Moment. [own000001]",
+            "tool own000001: ok Sunny in Oslo.",
+        ]
+
+    run(scene)
+
+
+def test_a_written_call_of_a_tool_that_does_not_exist_is_refused() -> None:
+    async def scene() -> None:
+        model = ScriptedModel(words('CALL delete_all {"a": 1}'), words("I cannot."))
+        table = Table(model)
+        assert await table.say("delete it") == ["I cannot."]
+        assert (
+            told(model.requests[1].messages)[-1] == "tool own000001: refused There is no such tool."
+        )
+
+    run(scene)
+
+
+def test_a_call_that_is_sent_and_written_runs_once() -> None:
+    async def scene() -> None:
+        wish = ToolWish("a", "get_weather", '{ "place":"Oslo" }')
+        model = ScriptedModel([TextPiece(WRITTEN), wish, Finished("tools")], words("Sunny."))
+        table = Table(model)
+        assert await table.say("how is it there") == ["Moment.", "Sunny."]
+        assert len(table.asked) == 1
+
+    run(scene)
+
+
+def test_an_answer_of_thoughts_alone_is_not_silence() -> None:
+    async def scene() -> None:
+        table = Table(ScriptedModel(words("<think> I do not know.")))
+        assert await table.say("hello") == [NOTHING_SAID]
+
+    run(scene)
+
+
+def test_a_written_call_in_the_last_round_is_neither_run_nor_spoken() -> None:
+    async def scene() -> None:
+        script = [TextPiece(WRITTEN), Finished("stop")]
+        table = Table(ScriptedModel(script), max_rounds=1)
+        assert await table.say("weather") == ["Moment.", "Moment."]
+        assert len(table.asked) == 1
+
+    run(scene)
+
+
+def test_a_tools_own_sentence_is_spoken_instead_of_the_models() -> None:
+    async def scene() -> None:
+        model = ScriptedModel(wishes(('{"place":"Oslo"}', "a")), words("It rains."))
+        table = Table(model, speak_results=True)
+        assert await table.say("how is it there") == ["Sunny in Oslo."]
+        assert len(model.requests) == 1
+        await table.say("thanks")
+        assert told(model.requests[1].messages)[-2:] == ["agent: Sunny in Oslo.", "caller: thanks"]
+
+    run(scene)
+
+
+def test_a_refusal_goes_back_to_a_model_whose_results_are_spoken() -> None:
+    async def scene() -> None:
+        refused = [ToolWish("a", "no_such_tool", "{}"), Finished("tools")]
+        model = ScriptedModel(refused, words("I cannot do that."))
+        table = Table(model, speak_results=True)
+        assert await table.say("do it") == ["I cannot do that."]
+
+    run(scene)

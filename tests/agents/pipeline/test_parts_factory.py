@@ -181,7 +181,7 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
     async with DeepgramListenEmulator(heard) as listen, ElevenLabsSpeechEmulator() as speak:
         settings = {
             "stt": {"type": "deepgram", "base_url": listen.url},
-            "tts": {"type": "elevenlabs", "base_url": speak.url},
+            "tts": {"type": "elevenlabs", "base_url": speak.url, "headers": {"X-Team": "blue"}},
         }
         providers = Providers(config(settings), ears, environ=ENVIRON)
         await providers.prepare({"demo": HELLO})
@@ -190,6 +190,7 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
         await agent.start(session)
         await until(lambda: AgentAudioDone(0) in events)
         assert speak.spoken == [HELLO]
+        assert speak.book.received[0].headers["x-team"] == "blue"
         assert not [event for event in events if isinstance(event, Used)]
         pcm = voice("What is the weather?") + silence(1500)
         for at in range(0, len(pcm), 320):

@@ -21,7 +21,7 @@ from cordboard.vendors.deepgram.tts import deepgram_voice
 from cordboard.vendors.elevenlabs.config import ElevenLabsTts
 from cordboard.vendors.elevenlabs.tts import elevenlabs_voice
 from cordboard.vendors.openai.config import OpenAITts
-from cordboard.vendors.openai.tts import openai_voice
+from cordboard.vendors.openai.tts import OpenAISynthesis
 from cordboard_testkit.emulators.deepgram import socket as deepgram_socket
 from cordboard_testkit.emulators.deepgram.speak import DeepgramSpeakEmulator
 from cordboard_testkit.emulators.elevenlabs import speech as elevenlabs_speech
@@ -45,7 +45,7 @@ class Vendor:
 
 
 def _openai(url: str, key: str = openai_audio.KEY, **more: object) -> ServiceVoice:
-    return openai_voice(OpenAITts(type="openai", base_url=url, **more), key)
+    return ServiceVoice(OpenAISynthesis(OpenAITts(type="openai", base_url=url, **more), key))
 
 
 def _deepgram(url: str, key: str = deepgram_socket.KEY, **more: object) -> ServiceVoice:

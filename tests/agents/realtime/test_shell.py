@@ -856,6 +856,22 @@ async def test_a_farewell_that_was_lost_with_the_connection_is_said_by_the_next(
 
 
 @in_virtual_time
+async def test_a_settled_question_is_not_asked_again_by_the_next_connection() -> None:
+    async with talking(in_memory=True, speaks_words=True) as (service, _, agent, _):
+        agent.listen_aside(lambda words: None)
+        question = Speech("Shall I book the table?", "approval")
+        agent.say(question)
+        await service.until(lambda: len(service.of("speak")) == 1)
+        agent.listen_aside(None)  # answered with a key
+        assert question.state is SpeechState.DROPPED
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("begin")) == 2)
+        agent.say(Speech("Goodbye.", "farewell"))
+        await service.until(lambda: len(service.of("speak")) == 2)
+        assert service.of("speak")[-1]["text"] == "Goodbye."
+
+
+@in_virtual_time
 @pytest.mark.parametrize("purpose", ["farewell", "late answer"])
 async def test_a_sentence_that_the_service_takes_and_never_says_is_dropped(purpose) -> None:
     """Later ones do not wait for it, nor does the end of the call."""

@@ -11,11 +11,16 @@ from tests.agents.rules.conftest import Talk
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain
 from cordboard.config.rules import Rules
-from cordboard.tools.builtin import HangupCall
+from cordboard.config.tools.entry import TransferDestination
+from cordboard.tools.builtin import HangupCall, Transfer
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 from .conftest import TODAY
 
+OFFER = (
+    "I did not get that."
+    " Shall I put you through to ticket sales, technical support or a human operator?"
+)
 ATIS = "mcp_aviation_atis_get_atis"
 
 
@@ -59,8 +64,8 @@ async def test_an_unknown_value_is_named_as_such_and_asked_again_until_the_way_o
     assert (await demo.say("weather in Madrid")).startswith("I do not know that aerodrome.")
     assert (await demo.say("Dusseldorf")).startswith("I do not know that aerodrome.")
     assert (await demo.say("Brussels")).startswith("I do not know that aerodrome.")
-    assert "Goodbye." in await demo.say("Dusseldorf")
-    assert [name for name, _ in demo.asked] == ["hangup_call"]
+    assert await demo.say("Dusseldorf") == OFFER
+    assert demo.asked == []
 
 
 async def test_a_doubtful_value_is_asked_about_and_never_acted_on_unasked(demo: Talk) -> None:
@@ -215,8 +220,29 @@ async def test_not_understood_three_times_leads_to_the_way_out(demo: Talk) -> No
     assert await demo.say("xyzzy plugh") == "I did not get that."
     second = await demo.say("")
     assert second.startswith("I still did not get that. You can say, for example: What is the ATIS")
-    assert "Goodbye." in await demo.say("qwerty")
-    assert demo.asked == [("hangup_call", {"reason": "caller could not be understood"})]
+    assert await demo.say("qwerty") == OFFER
+    for _ in range(6):
+        assert "a human operator" in await demo.say("qwerty")
+    await demo.say("technical support then")
+    assert demo.asked == [("transfer", {"destination": "support"})]
+
+
+async def test_where_nobody_else_can_be_reached_the_way_out_ends_the_call() -> None:
+    talk = Talk(Rules(), (HangupCall().spec,))
+    for text in ("xyzzy", "plugh", "qwerty"):
+        answer = await talk.say(text)
+    assert "Goodbye." in answer
+    assert talk.asked == [("hangup_call", {"reason": "caller could not be understood"})]
+
+
+async def test_the_only_destination_is_offered_by_its_description() -> None:
+    front = TransferDestination(type="extension", target="1", description="Front office")
+    talk = Talk(Rules(), (HangupCall().spec, Transfer({"tanya": front}).spec))
+    for text in ("xyzzy", "plugh", "qwerty"):
+        answer = await talk.say(text)
+    assert answer.endswith("Shall I put you through to front office?")
+    assert await talk.say("yes") == "I am putting you through to tanya."
+    assert talk.asked == [("transfer", {"destination": "tanya"})]
 
 
 async def test_something_understood_starts_the_count_anew(demo: Talk) -> None:
@@ -458,3 +484,26 @@ async def test_a_farewell_that_is_denied_is_none(demo: Talk, words: str) -> None
 async def test_a_farewell_after_a_denial_is_one(demo: Talk, words: str) -> None:
     await demo.say(words)
     assert [name for name, _ in demo.asked] == ["hangup_call"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "i never said goodbye",
+        "my friend said bye",
+        "can we talk to a human later",
+        "why did you talk to a human",
+        "he told me to hang up",
+    ],
+)
+async def test_what_others_said_and_other_times_order_nothing(demo: Talk, words: str) -> None:
+    await demo.say(words)
+    assert demo.asked == []
+
+
+async def test_another_persons_yes_does_not_agree(demo: Talk) -> None:
+    await demo.say("I want to buy a ticket")
+    await demo.say("my husband says yes")
+    assert demo.asked == []
+    await demo.say("I said yes")
+    assert [name for name, _ in demo.asked] == ["transfer"]

@@ -13,7 +13,7 @@ from tests.agents.rules.conftest import TODAY
 from cordboard.agents.rules import phones
 from cordboard.agents.rules.dates import read_date, say_date
 from cordboard.agents.rules.grammar import compile_grammar
-from cordboard.agents.rules.letters import Spelled, find_spelled, sounds_like
+from cordboard.agents.rules.letters import Spelled, Speller, sounds_like
 from cordboard.agents.rules.numbers import (
     in_words,
     ordinal_in_words,
@@ -128,23 +128,23 @@ def test_words_are_found_by_sound_across_borders(said: str, heard: str, near: bo
 
 
 def test_letters_that_were_written_stay_those_letters() -> None:
-    (found,) = find_spelled(tokenise("it is E D D M"), (), 4, listed={"EDDF"})
+    (found,) = Speller({"EDDF"}).find(tokenise("it is E D D M"), (), 4)
     assert found.code == "EDDM"
     assert not sounds_like(found, "EDDF")
 
 
 def test_code_that_may_have_been_misheard() -> None:
-    named = Spelled(0, 1, "EMBR", (0.0,) * 4, (True,) * 4)
+    named = Spelled(0, 1, "EMBR", 0.0, "EMBR")
     assert sounds_like(named, "ENBR")
     assert not sounds_like(named, "ENVA")
-    spoken = Spelled(0, 4, "EMBR", (0.0,) * 4, (False,) * 4)
+    spoken = Spelled(0, 4, "EMBR", 0.0, "")
     assert not sounds_like(spoken, "ENBR")
-    assert sounds_like(Spelled(0, 1, "EHM", (0.0,) * 3, (True,) * 3), "EHAM")
+    assert sounds_like(Spelled(0, 1, "EHM", 0.0, "EHM"), "EHAM")
 
 
 @pytest.mark.parametrize("text", ["you see why I am", "E N G M K", "K L M", "we are in a bank"])
 def test_what_spells_nothing(text: str) -> None:
-    assert find_spelled(tokenise(text), (), 4) == []
+    assert Speller().find(tokenise(text), (), 4) == []
 
 
 def test_answers_are_cut_into_sentences() -> None:

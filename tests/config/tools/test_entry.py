@@ -157,6 +157,21 @@ def test_contexts_know_the_tools_of_every_kind_and_the_groups_of_servers() -> No
     ]
 
 
+def test_a_tool_of_a_server_may_be_listed_by_its_id() -> None:
+    """As in logs and ledgers: `mcp:server:tool`, whatever name the tool is exposed by."""
+    entry = "look: {kind: mcp, server: crm, tool: find}"
+    context = "{tools: ['mcp:crm:find', 'mcp:open:getIt', hangup_call]}"
+    config = loaded(tools(entry, context)).config
+    assert config.contexts["demo"].tools == ("look", "mcp_open_get_it", "hangup_call")
+    text = """\
+        contexts: {demo: {tools: ["mcp:crm:find"]}}
+        mcp: {servers: {crm: {command: [sh], tools: [{name: find, expose_as: search}]}}}
+        """
+    assert loaded(text).config.contexts["demo"].tools == ("search",)
+    (problem,) = told(text.replace("mcp:crm:find", "mcp:crn:find"))
+    assert "contexts.demo.tools[0]: nothing provides the tool mcp_crn_find" in problem
+
+
 def test_a_tool_that_was_given_another_name_has_no_longer_its_own() -> None:
     entry = "look: {kind: mcp, server: open, tool: findIt}"
     assert told(tools(entry, "{tools: [mcp_open_find_it]}")) == [

@@ -285,7 +285,7 @@ async def test_each_ask_is_one_log_line_without_arguments_and_results() -> None:
         ("python:hangs", "", "cancelled"),
         ("", "", "refused"),
     ]
-    who = {"call_id": "call-1", "context": "demo", "provider": "local"}
+    who = {"call_id": "call-1", "context_name": "demo", "provider_name": "local"}
     for line in lines:
         assert line.items() >= who.items()
         assert isinstance(line["ms"], int)

@@ -8,6 +8,7 @@ import json
 import socket
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from cordboard.generation.generation import Generation
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk
+from cordboard.tools.http import answer
 from cordboard.tools.http.request import is_signed
 from cordboard.tools.http.shared import SharedClient
 from cordboard.tools.http.tool import (
@@ -271,6 +273,24 @@ async def test_half_a_long_word_of_an_error_is_left_out(use: Use, service: Servi
     long = "x " * 245 + "SECRETENV77" * 3
     service.will(Answer(400, orjson.dumps({"detail": long})))
     assert (await use({"error_field": "detail"})).data["error"] == "x " * 245 + "…"
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_no_long_answer_is_parsed_on_the_event_loop(
+    use: Use, service: Service, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def parse(body: bytes) -> Any:
+        threads.append(threading.current_thread())
+        return orjson.loads(body)
+
+    monkeypatch.setattr(answer, "parse_large", parse)
+    service.will(Answer(status, orjson.dumps({"detail": "Not now.", "more": "x" * 70_000})))
+    result = await use({"error_field": "detail"})
+    assert result.status is (Status.OK if status == 200 else Status.ERROR)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize(

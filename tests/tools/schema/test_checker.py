@@ -18,12 +18,13 @@ json_values = st.recursive(
 )
 
 
-def doubling() -> dict[str, Any]:
+def doubling(letter: str = "s") -> dict[str, Any]:
+    """Return a schema whose references begin with `letter`, which may be percent-encoded."""
     definitions: dict[str, Any] = {"s0": {"type": "object"}}
     for level in range(1, 40):
-        reference = {"$ref": f"#/$defs/s{level - 1}"}
+        reference = {"$ref": f"#/$defs/{letter}{level - 1}"}
         definitions[f"s{level}"] = {"allOf": [reference, reference]}
-    return {"type": "object", "$defs": definitions, "$ref": "#/$defs/s39"}
+    return {"type": "object", "$defs": definitions, "$ref": f"#/$defs/{letter}39"}
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -45,6 +46,7 @@ def nested(levels: int) -> dict[str, Any]:
         (nested(100), "deeper"),
         ({"description": "x" * 300_000}, "bytes"),
         (doubling(), "multiplies"),
+        (doubling("%73"), "multiplies"),
         ([], "expected an object"),
         ({"enum": [object()]}, "not JSON"),
     ],

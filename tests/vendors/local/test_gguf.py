@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.dialogue import DialogueSession
@@ -30,7 +31,10 @@ class Llama:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.read: list[dict[str, Any]] = []
+        """Requests without an answer: beginnings that are read ahead."""
         self.threads: set[str] = set()
+        self.loaded = 0
         self.stopped = threading.Event()
         self.answer: list[Any] = [chunk("Hello. "), chunk("Yes."), chunk(None, "stop")]
         self.fails = False
@@ -39,11 +43,15 @@ class Llama:
         if self.fails:
             raise RuntimeError("Failed to init server")
         assert params.n_parallel == 1
+        self.loaded += 1
         return self
 
     def handle_chat_completions(self, body: dict[str, Any], take: Callable[[Any], bool]) -> None:
-        self.asked.append(body)
         self.threads.add(threading.current_thread().name)
+        if body["max_tokens"] == 0:
+            self.read.append(body)
+            return
+        self.asked.append(body)
         for part in self.answer:
             if isinstance(part, Exception):
                 raise part
@@ -60,6 +68,7 @@ def llama(monkeypatch: pytest.MonkeyPatch) -> Llama:
     module: Any = ModuleType("xllamacpp")
     module.__spec__ = ModuleSpec("xllamacpp", None)
     module.Server = made
+    module.json_schema_to_grammar = lambda _: "%llguidance {}\n"
     module.CommonParams = lambda: SimpleNamespace(
         model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
     )
@@ -88,8 +97,77 @@ async def test_it_answers_from_a_thread_of_its_own(llama: Llama, tmp_path: Path)
     (body,) = llama.asked
     assert body["max_tokens"] == 50
     assert body["cache_prompt"] is True
-    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
+    assert "tools" not in body
+    assert "- get_weather(" in body["messages"][0]["content"]
+    assert 'CALL get_weather "' in body["grammar"]
     assert all(name.startswith("gguf") for name in llama.threads)
+    await brain.close()
+
+
+async def test_the_prefix_and_each_answer_are_read_ahead(llama: Llama, tmp_path: Path) -> None:
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,), "Be kind.")
+    dialogue = brain.open(session())
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
+    await brain.close()
+    (asked,) = llama.asked
+    prefix, opened, answered = (body["messages"] for body in llama.read)
+    assert prefix == opened == asked["messages"][:-1]
+    said = [(message["role"], message["content"]) for message in answered[len(prefix) :]]
+    assert said == [("user", "hi"), ("assistant", "Hello. Yes.")]
+
+
+async def test_a_closed_model_is_not_loaded_to_read_ahead(llama: Llama, tmp_path: Path) -> None:
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    await brain.close()
+    brain.open(session())
+    await brain.close()
+    assert llama.loaded == 1
+
+
+async def test_a_model_trained_for_tools_gets_them_by_its_template(
+    llama: Llama, tmp_path: Path
+) -> None:
+    brain = brain_of(tmp_path, tool_calls="template")
+    assert [s async for s in brain.open(session()).respond("hi")] == ["Hello.", "Yes."]
+    (body,) = llama.asked
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_weather"]
+    assert "grammar" not in body
+    await brain.close()
+
+
+@pytest.mark.parametrize("place", ["?", "4711-99"])
+async def test_the_caller_is_asked_for_an_argument_that_nobody_said(
+    llama: Llama, tmp_path: Path, place: str
+) -> None:
+    """`session` fails if the tool is called."""
+    llama.answer = [
+        chunk("CALL get_"),
+        chunk(f'weather {{"place": "{place}"}}'),
+        chunk(None, "stop"),
+    ]
+    brain = brain_of(tmp_path)
+    dialogue = brain.open(session())
+    assert [s async for s in dialogue.respond("the weather")] == ["Please tell me the place."]
+    await brain.close()
+
+
+async def test_the_second_of_two_callers_waits_and_then_gives_up(
+    llama: Llama, tmp_path: Path
+) -> None:
+    wait = threading.Event()
+    llama.answer = [chunk("One moment. "), chunk("I "), wait, chunk("am."), chunk(None, "stop")]
+    brain = brain_of(tmp_path, wait_ms=100)
+    first = brain.open(session()).respond("hi")
+    assert await anext(first) == "One moment."
+    with capture_logs() as logged, pytest.raises(BrainError) as caught:
+        await anext(brain.open(session()).respond("hello"))
+    assert caught.value.kind == "quota"
+    assert [entry["event"] for entry in logged] == ["gguf_busy"]
+    wait.set()
+    assert [sentence async for sentence in first] == ["I am."]
+    assert len(llama.asked) == 1, "a request that was given up is not sent"
     await brain.close()
 
 

@@ -10,7 +10,7 @@ from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem
 from cordboard.agent_api.speech import Speech
 
-from .openai_call import Call, reply
+from .openai_call import FRAME, Call, reply
 
 
 def test_all_calls_of_a_response_are_answered_before_one_more_response_is_asked_for() -> None:
@@ -107,7 +107,7 @@ def test_a_request_that_crosses_the_services_own_response_is_made_again_after_it
     assert len(call.creates) == 2
 
 
-def test_a_collision_is_known_by_its_words_too_and_by_a_response_never_announced() -> None:
+def test_a_collision_with_a_response_that_is_over_does_not_block_the_floor() -> None:
     call = Call(session=a_session(greeting="", history=(Said("caller", "Hello?"),)))
     assert len(call.creates) == 1
     call.say(
@@ -118,9 +118,96 @@ def test_a_collision_is_known_by_its_words_too_and_by_a_response_never_announced
             "message": "Conversation already has an active response",
         },
     )
-    call.done("r9")
-    assert len(call.creates) == 1  # the caller has been answered by that one
+    call.host.clock += 0.2
+    call.protocol.hear(FRAME)
+    assert len(call.creates) == 1
+    assert not call.protocol.speak(Speech("One moment.", "filler"))  # it would be refused, too
+    call.host.clock += 0.1
+    call.protocol.hear(FRAME)
+    assert len(call.creates) == 2
     assert call.ignored() == ["warning"]
+
+
+def test_a_result_is_spoken_about_though_its_request_was_refused_as_busy() -> None:
+    """The first request, and the two that follow, come just too early; the line gives no sound."""
+    call = Call()
+    call.turn()
+    call.created()
+    call.asks("c1")
+    call.done()
+    call.protocol.answer_tool(reply("c1"))
+    for count in (1, 2, 3):
+        assert len(call.creates) == count
+        event_id = call.creates[-1]["event_id"]
+        call.error("conversation_already_has_active_response", event_id=event_id)
+        assert call.protocol.keep_alive_s
+        call.host.clock += 0.5
+        call.protocol.keep_alive()
+    call.created("r2", asked=True)
+    call.done("r2")
+    assert len(call.creates) == 4
+    assert not call.protocol.keep_alive_s
+    assert not call.host.all("reconnect")
+
+
+def test_a_service_that_is_always_busy_is_replaced() -> None:
+    call = Call(session=a_session(greeting="Hello!"))
+    for _ in range(4):
+        event_id = call.creates[-1]["event_id"]
+        call.error("conversation_already_has_active_response", event_id=event_id)
+        call.host.clock += 0.5
+        call.protocol.keep_alive()
+    assert len(call.host.all("reconnect")) == 1
+    assert len(call.creates) == 4
+
+
+def test_an_answer_in_writing_is_asked_for_in_sound_and_taken_out_of_the_conversation() -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    call.say("response.output_text.delta", response_id="r1", item_id="i1", delta="It is nine.")
+    written = {"id": "i1", "type": "message", "role": "assistant", "status": "completed"}
+    written["content"] = [{"type": "output_text", "text": "It is nine."}]  # type: ignore[assignment]
+    call.done(output=[written])
+    assert not call.host.all("answer_done")
+    (delete,) = call.host.sent_of("conversation.item.delete")
+    assert delete["item_id"] == "i1"
+    wanted = call.creates[0]["response"]
+    assert wanted["output_modalities"] == ["audio"]
+    assert wanted["instructions"].endswith("It is nine.")
+    call.created("r2", asked=True)
+    call.done("r2", output=[written])
+    assert len(call.host.all("reconnect")) == 1
+
+
+def test_a_written_answer_with_a_tool_call_waits_for_the_result() -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    item = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+    written = {"id": "i1", "type": "message", "content": [{"type": "output_text", "text": "Hm."}]}
+    call.done(output=[written, item])
+    assert not call.creates
+    call.protocol.answer_tool(reply("c1"))
+    assert len(call.creates) == 1
+
+
+def test_a_sentence_of_the_engine_that_stays_unspoken_is_given_back() -> None:
+    call = Call(slow_response="provider")
+    assert call.protocol.speak(Speech("One moment.", "filler"))
+    call.created("r1", asked=True)
+    call.done("r1")
+    assert call.host.all("unsaid") == [("One moment.",)]
+
+
+def test_a_demanded_tool_is_not_demanded_again_after_its_result() -> None:
+    call = Call(tool_choice="required")
+    call.turn()
+    call.created()
+    call.asks("c1")
+    call.done()
+    call.protocol.answer_tool(reply("c1"))
+    assert call.creates[0]["response"]["tool_choice"] == "auto"
 
 
 def test_results_are_still_given_when_the_caller_cuts_in_while_tools_run() -> None:

@@ -195,9 +195,47 @@ async def test_an_error_of_the_server_in_place_of_an_answer_is_tried_again() -> 
         assert not talk.emulator.violations
 
 
-@pytest.mark.parametrize("code", ["insufficient_quota", "rate_limit_exceeded"])
-async def test_no_credit_is_a_failure_of_that_kind(code: str) -> None:
-    async with talking(Answer("No."), faults=(Fault("answer", "error", code=code),)) as talk:
+async def test_a_written_answer_is_spoken() -> None:
+    async with talking(Answer("It is nine."), faults=(Fault("answer", "write"),)) as talk:
+        talk.say()
+        await talk.until(AgentAudioDone)
+        assert talk.words(1) == "It is nine."
+        assert talk.sound_ms(1) > 0
+        assert not talk.emulator.violations
+
+
+@pytest.mark.parametrize("code", ["rate_limit_exceeded", "inference_rate_limit_exceeded"])
+async def test_a_rate_limit_of_a_moment_is_only_a_pause(code: str) -> None:
+    faults = tuple(Fault("answer", "error", code=code) for _ in range(2))
+    async with talking(Answer("At last."), faults=faults) as talk:
+        talk.say()
+        await talk.until(AgentAudioDone)
+        assert talk.words(1) == "At last."
+        assert not talk.caller.of(AgentFailed)
+
+
+async def test_a_tools_result_is_spoken_though_the_service_was_busy_when_asked() -> None:
+    busy = Fault("request", "error", code="conversation_already_has_active_response")
+    async with talking(SUN, faults=(busy,)) as talk:
+        talk.say()
+        await talk.answer_both()
+        await talk.until(AgentAudioDone)
+        assert talk.words(1) == "Sun. Rain."
+        assert not talk.emulator.violations
+
+
+async def test_a_demanded_tool_is_called_once_for_each_turn() -> None:
+    async with talking(SUN, tool_choice="required") as talk:
+        talk.say()
+        await talk.answer_both()
+        await talk.until(AgentAudioDone)
+        assert talk.words(1) == "Sun. Rain."
+        assert len(talk.caller.of(ToolAsked)) == 2
+
+
+async def test_no_credit_is_a_failure_of_that_kind() -> None:
+    fault = Fault("answer", "error", code="insufficient_quota")
+    async with talking(Answer("No."), faults=(fault,)) as talk:
         talk.say()
         assert (await talk.until(AgentFailed)).kind == "quota"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.vendors.host import a_session
 
 from cordboard.agent_api.agent import Said
 from cordboard.agent_api.service_protocol import CutItem, Resumed
+from cordboard.agent_api.speech import Speech
 from cordboard.vendors.openai.realtime.protocol import RENEW_SECONDS, OpenAIProtocol
 
 from .openai_call import FRAME, KEY, WEATHER, Call, reply, settings
@@ -35,7 +37,7 @@ def test_a_response_that_begins_when_the_caller_speaks_is_taken_back() -> None:
     [
         ("invalid_api_key", "auth"),
         ("insufficient_quota", "quota"),
-        ("rate_limit_exceeded", "quota"),
+        ("credit_balance_exhausted", "quota"),
         ("model_not_found", "refused"),
     ],
 )
@@ -53,6 +55,45 @@ def test_errors_after_which_nothing_can_go_on(code: str, kind: str) -> None:
         ((failure, reason),) = call.host.all("failed")
         assert failure == kind
         assert "sk-" not in reason
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "seconds"),
+    [
+        ("rate_limit_exceeded", "on tokens per min (TPM). Please try again in 644ms. Visit", 0.644),
+        ("rate_limit_exceeded", "on requests. Please try again in 1.2s.", 1.2),
+        ("rate_limit_exceeded", "Please try again in 3s.", 2.0),
+        ("inference_rate_limit_exceeded", "Too many requests.", 1.0),
+    ],
+)
+def test_a_rate_limit_is_waited_for_twice(code: str, message: str, seconds: float) -> None:
+    error = {"type": "tokens", "code": code, "message": message}
+    call = Call()
+    call.turn()
+    call.created("r0")
+    for count in range(3):
+        call.done(f"r{count}", status="failed", status_details={"type": "failed", "error": error})
+        if count == 2:
+            break
+        assert not call.protocol.speak(Speech("One moment.", "filler"))
+        call.host.clock += seconds - 0.01
+        call.protocol.hear(FRAME)
+        assert len(call.creates) == count
+        call.host.clock += 0.02
+        call.protocol.hear(FRAME)
+        assert len(call.creates) == count + 1
+        assert not call.host.all("failed")
+        call.created(f"r{count + 1}", asked=True)
+    assert [kind for kind, _ in call.host.all("failed")] == ["quota"]
+
+
+def test_a_rate_limit_of_minutes_is_not_waited_for() -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    error = {"code": "rate_limit_exceeded", "message": "Please try again in 1m26.4s."}
+    call.done(status="failed", status_details={"type": "failed", "error": error})
+    assert [kind for kind, _ in call.host.all("failed")] == ["quota"]
 
 
 def test_an_expired_session_is_replaced() -> None:
@@ -76,6 +117,21 @@ def test_a_session_is_replaced_before_its_hour_when_all_is_quiet() -> None:
     call.say(name, item_id="u1", transcript="Hm.")
     call.protocol.hear(second)
     assert len(call.host.all("reconnect")) == 1
+
+
+@pytest.mark.parametrize(("lives", "renewed_after"), [(1800, 1500), (60, 3300), (None, 3300)])
+def test_the_stated_end_of_a_session_counts(lives: int | None, renewed_after: int) -> None:
+    call = Call(accept=False)
+    expires_at = None if lives is None else time.time() + lives
+    call.say("session.created", session={"expires_at": expires_at})
+    call.say("session.updated", session={})
+    second = b"\xff" * 8000
+    for _ in range(renewed_after - 2):
+        call.protocol.hear(second)
+    assert not call.host.all("reconnect")
+    for _ in range(4):
+        call.protocol.hear(second)
+    assert call.host.all("reconnect")
 
 
 def test_a_session_that_is_not_taken_is_a_failure_that_says_why() -> None:
@@ -111,6 +167,21 @@ def test_a_result_whose_call_the_service_does_not_know_is_told_in_words() -> Non
     call.error("invalid_tool_call_id", "Tool call ID 'c1' not found.", event_id)
     item = call.host.sent_of("conversation.item.create")[-1]["item"]
     assert item["role"] == "user"
+    assert "Rain." in item["content"][0]["text"]
+    call.done("r2")
+    assert len(call.creates) == 2
+
+
+def test_a_result_for_an_unknown_call_is_refused_without_naming_our_message() -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    call.asks("c1")
+    call.done()
+    call.protocol.answer_tool(reply("c1", "Rain."))
+    call.created("r2", asked=True)
+    call.error("invalid_tool_call_id", "Tool call ID 'c1' not found in conversation.")
+    item = call.host.sent_of("conversation.item.create")[-1]["item"]
     assert "Rain." in item["content"][0]["text"]
     call.done("r2")
     assert len(call.creates) == 2

@@ -15,7 +15,7 @@ from contextlib import aclosing
 import structlog
 
 from cordboard.agent_api.dialogue import DialogueSession
-from cordboard.agent_api.language_model import LanguageModel
+from cordboard.agent_api.language_model import LanguageModel, ModelRequest, ReadsAhead
 from cordboard.agents.llm.messages import History
 from cordboard.agents.llm.tool_loop import Answering, LoopParts
 from cordboard.config.sections.language_model import LanguageModelBrain
@@ -55,16 +55,21 @@ class LlmBrain:
         """The reason why it cannot think at all; None if it can."""
         return self._problem
 
-    def warm(self, toolbox: Sequence[ToolSpec]) -> None:
-        """Load the model and declare a toolbox for it now, so that no call waits for that.
-        Blocks."""
-        self._declarations(tuple(toolbox))
-        if self._problem is None:
-            try:
-                self._model.load()
-            except BrainError as error:
-                log.error("model_not_loaded", provider=self._model.provider, reason=str(error))
-                self._problem = error
+    def warm(self, toolbox: Sequence[ToolSpec], prompt: str = "") -> None:
+        """Load the model, and let it read a context's prompt and tools now, so that no call waits
+        for that. Blocks."""
+        tools = self._declarations(tuple(toolbox))
+        if self._problem is not None:
+            return
+        try:
+            self._model.load()
+            if isinstance(self._model, ReadsAhead):
+                self._model.read_ahead(
+                    ModelRequest(self._system(prompt, tools), (), tools)
+                ).result()
+        except BrainError as error:
+            log.error("model_not_loaded", provider=self._model.provider, reason=str(error))
+            self._problem = error
 
     def open(self, session: DialogueSession) -> LlmDialogue:
         """Open a dialogue. Raises `BrainError` when there is no key."""
@@ -73,14 +78,14 @@ class LlmBrain:
         self._model.warm()
         tools = self._declarations(session.toolbox)
         settings = self._settings
-        notes = (session.prompt, settings.spoken_style, DATA_NOTE if tools else "")
         parts = LoopParts(
             self._model,
-            "\n\n".join(note for note in notes if note),
+            self._system(session.prompt, tools),
             tools,
             session.ask_tool,
             session.used,
             settings.max_rounds,
+            settings.speak_results,
         )
         history = History(
             session.greeting,
@@ -88,11 +93,22 @@ class LlmBrain:
             most_turns=settings.max_history_turns,
             most_tokens=settings.max_history_tokens,
         )
-        return LlmDialogue(parts, history, eager=settings.eager)
+        dialogue = LlmDialogue(parts, history, eager=settings.eager)
+        dialogue.read_ahead()
+        return dialogue
+
+    def begin(self) -> None:
+        """Let a server of one's own read ahead; needs the event loop, as `warm` does not."""
+        if self._problem is None and isinstance(self._model, ReadsAhead):
+            self._model.warm()
 
     async def close(self) -> None:
         """Close the connections to the service. Idempotent."""
         await self._model.close()
+
+    def _system(self, prompt: str, tools: tuple[ProviderTool, ...]) -> str:
+        notes = (prompt, self._settings.spoken_style, DATA_NOTE if tools else "")
+        return "\n\n".join(note for note in notes if note)
 
     def _declarations(self, toolbox: tuple[ToolSpec, ...]) -> tuple[ProviderTool, ...]:
         key = tuple(map(id, toolbox))
@@ -139,6 +155,14 @@ class LlmDialogue:
         async with aclosing(answering.sentences()) as sentences:
             async for sentence in sentences:
                 yield sentence
+        self.read_ahead()
+
+    def read_ahead(self) -> None:
+        """Let the model read the conversation so far, while the caller listens."""
+        model = self._parts.model
+        if isinstance(model, ReadsAhead):
+            parts = self._parts
+            model.read_ahead(ModelRequest(parts.system, self._history.messages(), parts.tools))
 
     def interrupted(self, heard: str) -> None:
         self.forget()

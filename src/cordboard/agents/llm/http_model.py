@@ -24,8 +24,9 @@ from cordboard.config.sections.language_model import ModelBrain
 from cordboard.errors import BrainError, FailureKind
 from cordboard.net.backoff import Backoff
 from cordboard.net.failures import RequestFailed
-from cordboard.net.server_events import server_events
+from cordboard.net.server_events import events_or_whole
 from cordboard.net.service_http import ServiceHttp
+from cordboard.net.token_command import TokenCommand
 from cordboard.tools.payload import PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 
@@ -61,6 +62,8 @@ class HttpModel:
             connections=MOST_CONNECTIONS,
             key=key,
         )
+        command = settings.token_command
+        self._tokens = TokenCommand(command, settings.token_lifetime_s) if command else None
         self._warming: asyncio.Task[None] | None = None
         self._closed = False
         self._used_at = float("-inf")
@@ -97,8 +100,8 @@ class HttpModel:
     async def _tries(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         body = orjson.dumps(self._wire.body(request))
         loop = asyncio.get_running_loop()
-        waited, tries = 0.0, 0
-        until = loop.time() + self._first_seconds
+        waited, tries, renew = 0.0, 0, True
+        until = loop.time() + self._first_limit()
         while True:
             began = False
             try:
@@ -108,6 +111,10 @@ class HttpModel:
                         yield piece
                 return
             except RequestFailed as error:
+                if self._tokens is not None and error.kind == "auth" and not began and renew:
+                    self._tokens.forget()
+                    renew = False
+                    continue
                 pause = RETRIES.pause(tries) if error.after is None else error.after
                 tries += 1
                 too_late = waited + pause > MOST_WAITING or loop.time() + pause > until
@@ -135,6 +142,8 @@ class HttpModel:
             warming.cancel()
             await asyncio.wait((warming,))
         self._closed = True
+        if self._tokens is not None:
+            await self._tokens.close()
         await self._http.close()
 
     async def _warm(self) -> None:
@@ -144,7 +153,11 @@ class HttpModel:
             async with (
                 asyncio.timeout(2 * seconds),
                 self._http.request(
-                    "GET", path, answer_seconds=seconds, any_status=True
+                    "GET",
+                    path,
+                    answer_seconds=seconds,
+                    any_status=True,
+                    headers=await self._login(),
                 ) as response,
             ):
                 read = 0
@@ -159,14 +172,26 @@ class HttpModel:
 
     # One request.
 
+    async def _login(self) -> dict[str, str]:
+        """Return the headers with a token. Raises `RequestFailed`."""
+        if self._tokens is None:
+            return {}
+        return {"Authorization": f"Bearer {await self._tokens.token()}"}
+
+    def _first_limit(self) -> float:
+        """Return the seconds that the model has for its first word."""
+        return self._first_seconds
+
     async def _once(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
         stall = self._settings.stall_ms / 1000
+        first = self._first_limit()
+        login = await self._login()
         async with self._http.request(
-            "POST", self._wire.path, answer_seconds=self._first_seconds, content=body
+            "POST", self._wire.path, answer_seconds=first, content=body, headers=login
         ) as response:
             reader = self._wire.reader()
-            deadline = loop.time() + self._first_seconds
+            deadline = loop.time() + first
             async with aclosing(self._read(response, reader)) as batches:
                 while True:
                     alive = reader.alive
@@ -210,7 +235,7 @@ class HttpModel:
     ) -> AsyncGenerator[list[Read], None]:
         """Yield the readings of each event."""
         try:
-            async for event in server_events(response):
+            async for event in events_or_whole(response):
                 if event.data:
                     yield reader.take(event)
         except httpx2.SSEError:

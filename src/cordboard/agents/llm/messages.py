@@ -30,8 +30,9 @@ GIVEN_UP = {
     "status": "cancelled",
     "message": "Not waited for: the caller interrupted. It may have been done all the same.",
 }
-OWN_ID = "own_"
-"""Prefix of our own tool call ids, where the service gave none."""
+OWN_ID = "own0"
+"""Prefix of our own tool call ids, where the service gave none. They have nine letters and digits,
+because Mistral's models accept no others."""
 CHARACTERS_A_TOKEN = 4
 KEEP_SHARE = 0.75
 """A conversation that has become too long is shortened to this share at once: its beginning then
@@ -162,7 +163,7 @@ def with_own_ids(wishes: Sequence[ToolWish], taken: Iterable[str]) -> tuple[Tool
         wish_id = wish.wish_id
         number = 1
         while not wish_id or wish_id in seen:
-            wish_id = f"{OWN_ID}{len(seen) + number}"
+            wish_id = f"{OWN_ID}{len(seen) + number:05}"
             number += 1
         seen.add(wish_id)
         named.append(wish if wish_id == wish.wish_id else replace(wish, wish_id=wish_id))

@@ -6,6 +6,9 @@ It runs in its own task, so that the model continues to write while a sentence i
 and tools run while the words before them are spoken. It may begin before the turn is certain
 (`Answering.sure`): until then it only reads.
 
+Calls that a model writes into its text are found there (`WrittenCalls`), for every service: the
+clouds' models do not write any, and a server of one's own may put any model behind any API.
+
 Every failure of a tool goes back to the model: an unknown tool, arguments that are not JSON, a
 refusal of the desk. After `most_rounds` the model must answer with the results it has.
 """
@@ -35,11 +38,13 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.llm.messages import Turn, complete, with_own_ids
+from cordboard.agents.llm.written_calls import Written, WrittenCalls
 from cordboard.errors import BrainError
-from cordboard.speech.sentences import SentenceSplitter
+from cordboard.speech.sentences import SentenceSplitter, split_sentences
 from cordboard.tools.payload import as_payload
 from cordboard.tools.provider_schema import ProviderTool
-from cordboard.tools.tool import JsonObject, ToolReply
+from cordboard.tools.speech.speech import summary
+from cordboard.tools.tool import JsonObject, Status, ToolReply
 
 NOT_JSON = "The arguments are not a JSON object. Ask again with valid JSON."
 TOO_MANY = "Not run: too many tools at once. Ask for fewer."
@@ -62,6 +67,8 @@ class LoopParts:
     ask_tool: AskTool
     used: Callable[[Usage], None]
     most_rounds: int = 5
+    speak_results: bool = False
+    """Speak the sentences of tools' results instead of asking the model again."""
 
 
 class Answering:
@@ -137,11 +144,24 @@ class Answering:
     async def _rounds(self) -> None:
         for number in range(self._parts.most_rounds + 1):
             wishes, reason = await self._ask_model(may_ask=number < self._parts.most_rounds)
-            if not wishes:
+            if not wishes and reason != "paused":
                 self._end_with_words(reason)
                 return
             await self._sure.wait()
             await self._run_tools(wishes)
+            if self._parts.speak_results and self._spoke_results(len(wishes)):
+                return
+
+    def _spoke_results(self, count: int) -> bool:
+        """Speak the results of the last tools; False where the model must go on, because one of
+        them has no words for the caller."""
+        answers = [m for m in self.turn.messages[-count:] if isinstance(m, ToolAnswered)]
+        words = [_words_of(answer.payload) for answer in answers]
+        if not all(words):
+            return False
+        self._say([sentence for text in words for sentence in split_sentences(text)])
+        self._write_down((), ())
+        return True
 
     def _end_with_words(self, reason: Reason) -> None:
         if self._any_said or (self._ends and reason != "refused"):
@@ -154,8 +174,10 @@ class Answering:
         """Send one request; return the tool calls."""
         parts = self._parts
         splitter = SentenceSplitter()
+        reader = WrittenCalls(parts.tools)
         wishes: list[ToolWish] = []
-        kept: list[JsonObject] = []
+        written: list[ToolWish] = []
+        kept: list[Kept] = []
         reason: Reason = "other"
         messages = (*self._before, *self.turn.messages)
         request = ModelRequest(parts.system, messages, parts.tools, may_ask)
@@ -163,20 +185,25 @@ class Answering:
             async for piece in pieces:
                 match piece:
                     case TextPiece(text):
-                        self._say(splitter.feed(text))
+                        written += self._say_words(splitter, reader.feed(text))
                     case ToolWish():
                         wishes.append(piece)
-                    case Kept(block):
-                        kept.append(block)
+                    case Kept():
+                        kept.append(piece)
                     case Finished(why, amounts):
                         reason = why
                         parts.used(Usage(parts.model.provider, parts.model.model, amounts))
+        written += self._say_words(splitter, reader.flush(cut=reason == "length"))
         self._say(splitter.flush())
+        # Some servers send a call, and leave its text in the words.
+        sent = {(wish.name, wish.arguments) for wish in map(_compact, wishes)}
+        wishes += (one for one in map(_compact, written) if (one.name, one.arguments) not in sent)
         if not may_ask:
             wishes = []
         taken = (m.wish_id for m in messages if isinstance(m, ToolAnswered))
         named = with_own_ids(wishes, taken)
-        self._write_down(tuple(map(_sendable, named)), tuple(kept) if named else ())
+        needed = [one for one in kept if one.lasting or named or reason == "paused"]
+        self._write_down(tuple(map(_sendable, named)), needed)
         return named, reason
 
     async def _run_tools(self, wishes: tuple[ToolWish, ...]) -> None:
@@ -206,10 +233,19 @@ class Answering:
             self._said.append(sentence)
             self._out.put_nowait(sentence)
 
-    def _write_down(self, wishes: tuple[ToolWish, ...], kept: tuple[JsonObject, ...]) -> None:
+    def _say_words(self, splitter: SentenceSplitter, pieces: list[Written]) -> list[ToolWish]:
+        """Say the words among the pieces; return the calls."""
+        for piece in pieces:
+            if isinstance(piece, TextPiece):
+                self._say(splitter.feed(piece.text))
+        return [piece for piece in pieces if isinstance(piece, ToolWish)]
+
+    def _write_down(self, wishes: tuple[ToolWish, ...], kept: Sequence[Kept]) -> None:
         text, self._said = " ".join(self._said), []
-        if text or wishes:
-            self.turn.messages.append(AgentSaid(text, wishes, kept))
+        thoughts = tuple(one.block for one in kept if not one.lasting)
+        lasting = tuple(one.block for one in kept if one.lasting)
+        if text or wishes or thoughts:
+            self.turn.messages.append(AgentSaid(text, wishes, thoughts, lasting))
 
 
 def _arguments(wish: ToolWish) -> JsonObject | None:
@@ -220,9 +256,23 @@ def _arguments(wish: ToolWish) -> JsonObject | None:
     return arguments if isinstance(arguments, dict) else None
 
 
+def _compact(wish: ToolWish) -> ToolWish:
+    """Return it with its arguments in the shortest form, to compare it with others."""
+    arguments = _arguments(wish)
+    return wish if arguments is None else replace(wish, arguments=orjson.dumps(arguments).decode())
+
+
 def _sendable(wish: ToolWish) -> ToolWish:
     """Return it in a form that can be sent back: some services reject their own broken JSON."""
     return wish if _arguments(wish) is not None else replace(wish, arguments="{}")
+
+
+def _words_of(payload: JsonObject) -> str:
+    """Return a result's own words for the caller; empty for a refusal, which the model may mend,
+    and for data that no rule turns into words."""
+    message = str(payload.get("message") or "")
+    told = payload["status"] in (Status.OK, Status.ERROR, Status.TIMEOUT)
+    return message if told and message != summary(payload.get("data")) else ""
 
 
 def _problem(wish: ToolWish, message: str) -> ToolAnswered:

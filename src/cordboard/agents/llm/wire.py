@@ -76,6 +76,8 @@ class Reader:
     def __init__(self) -> None:
         self.malformed = 0
         self.alive = 0
+        self.done = False
+        """True after `[DONE]`, the mark of the end of a stream."""
 
     def take(self, event: ServerSentEvent) -> list[Read]:
         try:
@@ -83,8 +85,8 @@ class Reader:
         except orjson.JSONDecodeError:
             data = None
         if not isinstance(data, dict):
-            if event.data != "[DONE]":
-                self.malformed += 1
+            self.done = self.done or event.data == "[DONE]"
+            self.malformed += event.data != "[DONE]"
             return []
         try:
             return [*self.read(data)]

@@ -9,9 +9,10 @@ and cost nothing again. Leaving `speak` early ends the request at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import structlog
 
@@ -32,7 +33,19 @@ CACHE_BYTES = 16_000_000
 """17 minutes at 8 kHz."""
 
 ReportUsage = Callable[[Usage], None]
-PaidBy: TypeAlias = Literal["characters", "seconds"]
+PaidBy: TypeAlias = Literal["characters", "seconds", "tokens"]
+"""`tokens`: the service reports them; such a wire is a `ReportingSynthesis`."""
+
+
+@dataclass(slots=True)
+class Rendering:
+    """One text on its way to sound, for what a service reports about it."""
+
+    used: Callable[[Mapping[str, float]], None]
+    """Takes the amounts that the service bills, in the units of `Usage`; also after the text was
+    given up."""
+    exact: bool = True
+    """False: the service has spoken other words, so the sound is not kept."""
 
 
 class Synthesis(Protocol):
@@ -55,6 +68,15 @@ class Synthesis(Protocol):
         Raises `VoiceError`."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ReportingSynthesis(Synthesis, Protocol):
+    """One service's wire, of a service that reports its usage, or the words that it has spoken."""
+
+    def render(self, text: str, rate: int, rendering: Rendering) -> AsyncGenerator[bytes, None]:
+        """See `Synthesis.speak`; completes `rendering`."""
+        ...
 
 
 class ServiceVoice:
@@ -109,22 +131,27 @@ class ServiceVoice:
             yield kept
             return
         pieces: list[bytes] = []
+        wire = self._synthesis
+        rendering = Rendering(lambda amounts: used(Usage(wire.provider, wire.model, dict(amounts))))
         try:
-            async with aclosing(self._tried(text, rate)) as tried:
+            async with aclosing(self._tried(text, rate, rendering)) as tried:
                 async for piece in tried:
                     pieces.append(piece)
                     yield piece
         finally:
             if pieces:
-                used(self._usage(text, sum(map(len, pieces)), rate))
-        self._cache.keep(text, rate, b"".join(pieces))
+                self._account(text, sum(map(len, pieces)) / 2 / rate, rendering)
+        if rendering.exact:
+            self._cache.keep(text, rate, b"".join(pieces))
 
-    async def _tried(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+    async def _tried(
+        self, text: str, rate: int, rendering: Rendering
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the sound of one attempt, or of a second one if the first brought none."""
         for attempt in range(1, ATTEMPTS + 1):
             begun = False
             try:
-                async with aclosing(self._bounded(text, rate)) as pieces:
+                async with aclosing(self._bounded(text, rate, rendering)) as pieces:
                     async for piece in pieces:
                         begun = True
                         yield piece
@@ -135,11 +162,17 @@ class ServiceVoice:
             else:
                 return
 
-    async def _bounded(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+    async def _bounded(
+        self, text: str, rate: int, rendering: Rendering
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the service's sound; every wait has a limit."""
-        provider = self._synthesis.provider
+        wire, provider = self._synthesis, self._synthesis.provider
         limit = self._first_sound_seconds
-        async with aclosing(self._synthesis.speak(text, rate)) as pieces:
+        if isinstance(wire, ReportingSynthesis):
+            sound = wire.render(text, rate, rendering)
+        else:
+            sound = wire.speak(text, rate)
+        async with aclosing(sound) as pieces:
             while True:
                 try:
                     async with asyncio.timeout(limit):
@@ -155,10 +188,10 @@ class ServiceVoice:
         if limit != NEXT_SOUND_SECONDS:
             raise VoiceError(f"{provider} returned no sound for words", "garbage")
 
-    def _usage(self, text: str, size: int, rate: int) -> Usage:
+    def _account(self, text: str, seconds: float, rendering: Rendering) -> None:
         unit = self._synthesis.paid_by
-        amount = float(len(text)) if unit == "characters" else size / 2 / rate
-        return Usage(self._synthesis.provider, self._synthesis.model, {unit: amount})
+        if unit != "tokens":
+            rendering.used({unit: float(len(text)) if unit == "characters" else seconds})
 
 
 class _CallVoice:

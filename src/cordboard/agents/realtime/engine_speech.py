@@ -194,13 +194,12 @@ class EngineSpeech:
     def drop_needless(self) -> None:
         """Drop the fillers: the caller speaks."""
         _cancel(self._needless)
-        for speech in [given for given in self._given if given.bridges]:
-            self._given.remove(speech)
-            speech.drop()
+        self._drop_given([speech for speech in self._given if speech.bridges])
 
     def drop_questions(self) -> None:
         """Drop the questions: they are settled."""
         _cancel(self._questions)
+        self._drop_given([speech for speech in self._given if speech.purpose == "approval"])
 
     async def said(self) -> None:
         """Wait until all sentences are handed over."""
@@ -269,6 +268,11 @@ class EngineSpeech:
             self._given.append(speech)
             del self._given[:-MOST_GIVEN]
         return taken
+
+    def _drop_given(self, needless: list[Speech]) -> None:
+        for speech in needless:
+            self._given.remove(speech)
+            speech.drop()
 
     def _take_back(self, speech: Speech) -> bool:
         """Withdraw the sentence from the service. True if the service had it and had not begun

@@ -2,8 +2,8 @@
 
 `RulesBrain` is the only public class; docs/offline-agent.md explains how to write rules. Inside,
 from the bottom up: `numbers`, `words`, `phones` → `sound` (find expected words by sound),
-`letters`, `dates` → `values` → `matching` (sentences), `harmless` (values without one) → `grammar`
-(all of it compiled) → `doubts` (names that listening again may settle) → `dialogue` (the next
+`letters`, `dates` → `values` → `filling` (slots), `matching` (scores) → `grammar`
+(all of it compiled) → `listening` (hints, and names in doubt) → `dialogue` (the next
 words) → `brain`.
 """
 

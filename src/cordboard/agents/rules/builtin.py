@@ -6,6 +6,7 @@ A context changes one with an intent of the same name, or switches it off with `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from cordboard.config.rules import Intent, Rules, Slot, WordList
@@ -18,24 +19,10 @@ TRANSFER_TOOL = "transfer"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
-COURTESIES = frozenset({YES, NO, GOODBYE, THANKS, HELLO})
-"""Intents whose words may be added to any sentence."""
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
-    YES: (
-        "(yes|yeah|yep|yup|correct|right|affirm|affirmative|exactly|absolutely|sure|certainly|ok)",
-        "yes (i|it|that|we) (is|do|am|would|are) [right|correct]",
-        "[yes] that is (right|correct|it|fine|good)",
-        "[yes|yeah|sure|ok] (go ahead|please do|sounds good|of course|why not|do it|all right)",
-    ),
-    NO: (
-        "(no|nope|nah|negative|wrong|incorrect)",
-        "no (i|it|that) (is|do|did) not",
-        "[no] (not|never) (that|correct|right|really)",
-        "[no] that is (not right|not correct|not it|wrong|incorrect)",
-        "no (thanks|thank you)",
-        "[no] i do not",
-    ),
+    YES: (),  # `speech.yes_or_no` reads these two
+    NO: (),
     REPEAT: (
         "(repeat|pardon|come again)",
         "(can|could|would|will) you repeat [that|it]",
@@ -116,9 +103,9 @@ def with_built_in(
         elif given.enabled and not given.sentences:
             more = {"sentences": sentences, "hang_up": given.hang_up or name == GOODBYE}
             intents[name] = given.model_copy(update=more)
-    destinations = _destinations(toolbox)
+    destinations = destinations_of(toolbox)
     if destinations and TRANSFER not in rules.intents:
-        lists[DESTINATIONS] = WordList(values=destinations)
+        lists[DESTINATIONS] = WordList(values=_said(destinations))
         intents[TRANSFER] = Intent(
             sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
             title="a person",
@@ -128,25 +115,40 @@ def with_built_in(
     return intents, lists
 
 
-def _destinations(toolbox: Sequence[ToolSpec]) -> dict[str, tuple[str, ...]]:
-    """Return the names that the transfer tool's schema allows → their spoken forms."""
+def destinations_of(toolbox: Sequence[ToolSpec]) -> dict[str, str]:
+    """Return the destinations of the transfer tool → how the agent names them: their description,
+    or the name without one."""
     for spec in toolbox:
         if spec.name == TRANSFER_TOOL:
             schema = spec.parameters.get("properties", {}).get("destination", {})
             names = [str(name) for name in schema.get("enum", ())]
-            return {name: _said(name) for name in names}
+            return {name: _described(name, spec.description) for name in names}
     return {}
+
+
+def _described(name: str, told: str) -> str:
+    """Return the destination's description in the tool's own: `sales (Ticket sales)`."""
+    match = re.search(rf"(?<!\w){re.escape(name)} \(([^)]+)\)", told)
+    if match is None:
+        return re.sub("[_-]", " ", name)
+    first, rest = match[1][:1], match[1][1:]
+    return match[1] if rest[:1].isupper() else first.lower() + rest
+
+
+def _said(destinations: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return destination → its spoken forms. Callers ask the operator, or the only one, for `a
+    human`."""
+    humans = destinations.keys() if len(destinations) == 1 else ("operator",)
+    return {
+        name: (re.sub("[_-]", " ", name), described, *(_HUMANS if name in humans else ()))
+        for name, described in destinations.items()
+    }
 
 
 def _with_pieces(sentence: str) -> str:
     for name, piece in _PIECES.items():
         sentence = sentence.replace(f"<{name}>", piece)
     return sentence
-
-
-def _said(name: str) -> tuple[str, ...]:
-    said = name.replace("_", " ").replace("-", " ")
-    return (said, *_HUMANS) if name == "operator" else (said,)
 
 
 def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:

@@ -30,7 +30,8 @@ _NEAR = {
     "the day after tomorrow": 2, "day after tomorrow": 2, "the day before yesterday": -2,
 }  # fmt: skip
 _SMALL = "on this coming next in a the of day days week weeks"
-DATE_WORDS = NUMBER_WORDS | {*_DAYS, *_MONTH, *" ".join(_NEAR).split(), *_SMALL.split()}
+_PLURALS = frozenset(f"{day}s" for day in _DAYS)
+DATE_WORDS = NUMBER_WORDS | _PLURALS | {*_DAYS, *_MONTH, *" ".join(_NEAR).split(), *_SMALL.split()}
 """Words that days are made of."""
 _UNITS = {"day": 1, "days": 1, "week": 7, "weeks": 7}
 
@@ -41,6 +42,7 @@ def read_date(words: Sequence[str], today: date) -> date | None:
     A weekday is the next one after today, `next friday` the one in the following calendar week
     (Monday to Sunday); a day without a year is the next one to come.
     """
+    words = [word.removesuffix("s") if word in _PLURALS else word for word in words]
     text = " ".join(words)
     if text in _NEAR:
         return today + timedelta(days=_NEAR[text])

@@ -13,14 +13,15 @@ from datetime import date
 
 from cordboard.agent_api.dialogue import DialogueSession, Doubt
 from cordboard.agents.rules import builtin
-from cordboard.agents.rules.doubts import find_doubt, meaning_of
 from cordboard.agents.rules.errands import Errands
-from cordboard.agents.rules.expectations import (
+from cordboard.agents.rules.grammar import Grammar, Reading
+from cordboard.agents.rules.listening import (
     expected_in,
+    find_doubt,
     hints_for,
     is_whole_answer,
+    meaning_of,
 )
-from cordboard.agents.rules.grammar import Grammar, Reading
 from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.states import (
     Asking,
@@ -72,6 +73,8 @@ class RulesDialogue:
         self._state: State = Idle()
         self._question: tuple[str, ...] = ()
         """The last question, while it still waits for an answer."""
+        self._open: tuple[State, tuple[str, ...]] | None = None
+        """A question that waits while the caller asks something else."""
         self._unheard = False
         """The last question was cut off before the caller had heard any of it."""
         self._failures = 0
@@ -92,10 +95,8 @@ class RulesDialogue:
         return is_whole_answer(self._look(text), self._reading(text), self._state, self._grammar)
 
     def understood(self, text: str) -> str:
-        """Return the caller's words with misheard names corrected, as far as they were understood
-        with certainty in the present state, else `text` itself. Must be called before `respond`."""
-        reading = self._reading(text)
-        return self._grammar.understood(self._look(text), reading) if reading else text
+        """Return `text`: names are put right by listening again only."""
+        return text
 
     def doubt(self, text: str) -> Doubt | None:
         """See `Doubter.doubt`."""
@@ -161,15 +162,11 @@ class RulesDialogue:
         return self._begin(task)
 
     def _answered(self, text: str, reading: Reading | None) -> _Turn | None:
-        """A yes or a no. `Not sure` and `yes, but how much?` are neither."""
+        """A yes or a no beside other words. `Not sure` and `yes, but how much?` are neither."""
         answer = read_yes_or_no(text)
-        if reading is None:
-            return None if answer is None else self._yes() if answer else self._no()
-        if answer is not None and not (reading.verbatim or reading.slots):
-            return self._yes() if answer else self._no()
-        if reading.intent == builtin.YES and not answer and builtin.YES not in self._rules.intents:
-            return self._not_understood(silent=False)
-        return None
+        if answer is None or (reading is not None and (reading.verbatim or reading.slots)):
+            return None
+        return self._yes() if answer else self._no()
 
     def _pick(self, text: str) -> _Turn | None:
         """`The second one.`"""
@@ -273,16 +270,21 @@ class RulesDialogue:
 
     def _cancel(self, said: str | None = None) -> _Turn:
         self._state = Offering()
-        self._question = ()
+        self._question, self._open = (), None
         return self._say(said or self._phrases.cancelled)
 
     def _take_values(self, reading: Reading) -> _Turn:
         """An answer to a question, or a correction."""
         match self._state:
             case Asking(task=task) | Choosing(task=task) | Confirming(task=task):
+                asked = self._state.slot if isinstance(self._state, Asking) else ""
                 for slot, judged in reading.slots.items():
                     if not judged.is_unknown:
                         self._failures = 0
+                    known = task.values.get(slot)
+                    other = judged.value not in (None, known) and not reading.corrects
+                    if asked and slot != asked and known and judged.value and other:
+                        judged = Judged(None, (judged.value, known))  # not taken unasked
                     task.put(slot, judged)
                 return self._go_on(task)
         return self._not_understood(silent=False)
@@ -290,7 +292,25 @@ class RulesDialogue:
     def _begin(self, task: Task) -> _Turn:
         if not task.unknown:
             self._failures = 0
+        if isinstance(self._state, (Asking, Choosing, Confirming)):
+            self._put_aside(self._state, task)
         return self._go_on(task)
+
+    def _put_aside(self, state: Asking | Choosing | Confirming, task: Task) -> None:
+        """Begin a task while another one waits for an answer: a harmless one comes in between and
+        takes over its values; the same one goes on with them; any other replaces it."""
+        form = state.task
+        if form.intent == task.intent:
+            task.values = form.values | task.values
+        elif task.intent in self._grammar.harmless:
+            self._open = self._open or (state, self._question)
+            for slot, name in task.lists.items():
+                known = (v for other, v in form.values.items() if form.lists[other] == name)
+                if slot not in task.guesses and (value := next(known, None)) is not None:
+                    task.values.setdefault(slot, value)
+                    task.unknown.discard(slot)
+        else:
+            self._open = None
 
     def _go_on(self, task: Task) -> _Turn:
         """Take the next step of a task: settle a guess, ask for a slot, confirm, or run it."""
@@ -304,8 +324,8 @@ class RulesDialogue:
                 return self._ask_slot(task, slot)
         if intent.confirm and not task.confirmed:
             return self._ask(Confirming(task), self._filled(intent.confirm, task))
-        self._state = Idle()
-        self._question = ()
+        self._state, self._question = self._open or (Idle(), ())
+        self._open = None
         return _Turn(task=task)
 
     def _ask_slot(self, task: Task, slot: str) -> _Turn:
@@ -320,6 +340,8 @@ class RulesDialogue:
         named = {"slot": slot.replace("_", " "), "destinations": self._errands.destinations()}
         default = self._phrases.ask
         if task.lists[slot] == builtin.DESTINATIONS:
+            if len(self._grammar.finders[builtin.DESTINATIONS].values) == 1:
+                return self._offer_transfer(task)
             default = self._phrases.ask_destination
         questions = (spec.ask if spec else ()) or (default,)
         question = self._filled(questions[min(asked, len(questions) - 1)], **named)
@@ -371,10 +393,25 @@ class RulesDialogue:
         return self._say(texts[self._failures - 1])
 
     def _give_up(self) -> _Turn:
+        """Pass the caller on, or offer to; end the call only if neither is possible."""
         self._failures = 0
+        self._open = None
+        fallback = self._rules.fallback
+        if builtin.DESTINATIONS in self._grammar.finders and not fallback.way_out.transfer:
+            offer = self._offer_transfer(self._new_task(builtin.TRANSFER))
+            return _Turn(self._filled(fallback.reprompts[0]) + offer.sentences)
         self._state = Idle()
         self._question = ()
-        return _Turn(self._filled(self._rules.fallback.way_out.say), way_out=True)
+        return _Turn(self._filled(fallback.way_out.say), way_out=True)
+
+    def _offer_transfer(self, task: Task) -> _Turn:
+        values = [*self._grammar.finders[builtin.DESTINATIONS].values.values()]
+        state: State = Asking(task, "destination")
+        if len(values) == 1:
+            task.put("destination", Judged(values[0]))
+            state = Confirming(task)
+        named = {"destinations": self._errands.destinations()}
+        return self._ask(state, self._filled(self._phrases.offer_transfer, **named))
 
     # Acting.
 
@@ -385,7 +422,9 @@ class RulesDialogue:
         outcome = await self._errands.run(task)
         answer = outcome.answer
         goes_on = not (intent.hang_up or outcome.caller_left or outcome.declined)
-        if intent.more and goes_on:
+        if self._question:  # the caller had asked something in between
+            answer += self._question
+        elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
         for sentence in self._keep(answer):

@@ -5,6 +5,7 @@ With the sentences that belong to them. All words come from the rules or from a 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +18,7 @@ from cordboard.config.rules import Failure, Intent, Rules
 from cordboard.speech.sentences import split_sentences
 from cordboard.tools.tool import Status, ToolReply
 
+_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_EXAMPLES = 3
 _EXAMPLES = "{examples}"
 
@@ -97,15 +99,15 @@ class Errands:
         return await self._session.ask_tool(intent.tool, arguments, confirmed=confirmed)
 
     def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
+        said = _answer_of(intent, task) or intent.say
         if reply is None:
-            said = intent.say
             if said is None and task.intent == builtin.GOODBYE:
                 said = self._phrases.farewell
             return self.filled(said, task) if said else ()
         if not reply.ok:
             return self._failed(reply, intent, task)
-        if intent.say is not None:
-            return self.filled(intent.say, task, message=reply.message, data=reply.data)
+        if said is not None:
+            return self.filled(said, task, message=reply.message, data=reply.data)
         return () if intent.transfer else split_sentences(reply.message)
 
     def _failed(
@@ -139,8 +141,9 @@ class Errands:
 
     def destinations(self) -> str:
         """Return all transfer destinations, as a list to be spoken."""
-        finder = self._grammar.finders.get(builtin.DESTINATIONS)
-        names = [value.spoken for value in finder.values.values()] if finder else []
+        if builtin.DESTINATIONS not in self._grammar.finders:
+            return ""
+        names = [*builtin.destinations_of(self._session.toolbox).values()]
         if len(names) < 2:
             return "".join(names)
         return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
@@ -151,3 +154,15 @@ class Errands:
 
     def _fillings(self, task: Task | None) -> dict[str, object]:
         return {**self._session.variables, **(task.values if task is not None else {})}
+
+
+def _answer_of(intent: Intent, task: Task) -> str | None:
+    """Return the answer for the value of a slot, if the rules have one."""
+    for slot, answers in intent.answers.items():
+        known = {value.lower(): text for value, text in answers.items()}
+        value = task.values.get(slot)
+        said = str(value.value).lower() if value is not None else ""
+        weekday = value.spoken.partition(" ")[0].lower() if value is not None else ""
+        if text := known.get(said) or known.get(weekday if _ISO_DAY.fullmatch(said) else ""):
+            return text
+    return None

@@ -6,11 +6,12 @@ sentences tell slots and bare figures apart. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cordboard.agents.rules.matching import Look
 from cordboard.agents.rules.values import Finder, Judged, Span
+from cordboard.agents.rules.words import Token
 
 _RIVAL = 0.09
 """Two values whose costs differ by less than this cannot be told apart."""
@@ -33,6 +34,21 @@ class Filled:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A value that may fill a slot. The lower the rank, the better: exact ones first, longer ones
+    first, those with a cue beside them first."""
+
+    slot: str
+    span: Span
+    cued: bool
+
+    @property
+    def rank(self) -> float:
+        length = self.span.end - self.span.start
+        return self.span.cost - _LENGTH_BONUS * length - (_CUE_BONUS if self.cued else 0.0)
+
+
 def fill(
     look: Look,
     slots: Mapping[str, str],
@@ -45,45 +61,41 @@ def fill(
     A value is a guess if it only resembles the spoken words, has a rival, or has an unknown name
     beside it.
     """
-    pairs = [
-        (_rank(look, span, cues.get(slot, ())), slot, span)
+    candidates = [
+        _Candidate(slot, span, _is_cued(look, span, cues.get(slot, ())))
         for slot, name in slots.items()
         for span in look.spans.get(name, ())
         if span.value is not None
         and span.start not in look.denied
         and not _is_part(span, look.spans[name])
     ]
-    pairs.sort(key=lambda pair: (not pair[2].is_clear, pair[0]))
-    usable = [
-        pair
-        for pair in pairs
-        if not pair[2].bare or pair[1] == asked or _is_cued(look, pair[2], cues.get(pair[1], ()))
-    ]
-    shortest = sorted(usable, key=lambda pair: (pair[2].end - pair[2].start, pair[0]))
+    candidates.sort(key=lambda c: (not c.span.is_clear, c.rank))
+    usable = [c for c in candidates if not c.span.bare or c.slot == asked or c.cued]
+    shortest = sorted(usable, key=lambda c: (c.span.end - c.span.start, c.rank))
     taken = max((_assign(usable), _assign(shortest)), key=len)
     filled: dict[str, Filled] = {}
-    for slot, span in taken.items():
-        others = [pair for pair in pairs if pair[1] == slot and pair[2] is not span]
+    for slot, first in taken.items():
+        used = [other.span for name, other in taken.items() if name != slot]
         free = [
-            (rank, other)
-            for rank, _, other in others
-            if not any(other.overlaps(used) for name, used in taken.items() if name != slot)
+            c
+            for c in candidates
+            if c.slot == slot and c is not first and not any(c.span.overlaps(s) for s in used)
         ]
-        chosen, rival = _settle(look, span, _rank(look, span, cues.get(slot, ())), free)
+        chosen, rival = _settle(look, first, free)
         crowded = _is_crowded(look, chosen, cues.get(slot, ()), look.spans[slots[slot]])
         sure = chosen.is_clear and rival is None and not crowded
-        values = [found.value for found in (chosen, rival) if found is not None and found.value]
+        values = [span.value for span in (chosen, rival) if span is not None and span.value]
         judged = Judged(values[0]) if sure else Judged(None, tuple(values))
         filled[slot] = Filled(judged, chosen.start, chosen.end)
     return filled
 
 
-def _assign(pairs: Iterable[tuple[float, str, Span]]) -> dict[str, Span]:
-    """Return each slot's first span without words that another slot has taken."""
-    taken: dict[str, Span] = {}
-    for _, slot, span in pairs:
-        if slot not in taken and not any(span.overlaps(other) for other in taken.values()):
-            taken[slot] = span
+def _assign(candidates: Iterable[_Candidate]) -> dict[str, _Candidate]:
+    """Return each slot's first candidate without words that another slot has taken."""
+    taken: dict[str, _Candidate] = {}
+    for each in candidates:
+        if each.slot not in taken and not any(each.span.overlaps(t.span) for t in taken.values()):
+            taken[each.slot] = each
     return taken
 
 
@@ -99,44 +111,33 @@ def _is_part(span: Span, spans: Sequence[Span]) -> bool:
     )
 
 
-def _rank(look: Look, span: Span, cues: Collection[str]) -> float:
-    """Rank exact ones first, longer ones first, those with a cue beside them first."""
-    cued = _is_cued(look, span, cues)
-    return span.cost - _LENGTH_BONUS * (span.end - span.start) - (_CUE_BONUS if cued else 0.0)
-
-
 def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
-    before = look.tokens[span.start - 1].text if span.start else ""
-    after = look.tokens[span.end].text if span.end < len(look.tokens) else ""
-    return before in cues or after in cues
+    beside = (*look.tokens[max(0, span.start - 1) : span.start], *look.tokens[span.end :][:1])
+    return any(token.text in cues for token in beside)
 
 
 def _settle(
-    look: Look, first: Span, rank: float, others: Sequence[tuple[float, Span]]
+    look: Look, first: _Candidate, others: Sequence[_Candidate]
 ) -> tuple[Span, Span | None]:
     """Return the intended value of those that may fill a slot, and a possible alternative.
 
     The later of two wins where words of correction stand between them.
     """
-    chosen, rival = first, None
-    for other_rank, other in others:
+    chosen, rival = first.span, None
+    for each in others:
+        other = each.span
         if other.value == chosen.value:
             continue
         if other.overlaps(chosen):
-            if not chosen.named:
-                continue
             missed = max(0, (chosen.end - chosen.start) - (other.end - other.start))
-            if other.cost + 0.15 * missed < chosen.cost + _RIVAL:
+            if chosen.named and other.cost + 0.15 * missed < chosen.cost + _RIVAL:
                 rival = rival or other
-            continue
-        early, late = sorted((chosen, other), key=lambda span: span.start)
-        between = {token.text for token in look.tokens[early.end : late.start]}
-        if not other.is_clear:
-            continue
-        if between & _CORRECTIONS:
-            chosen = late
-        elif not other.bare and other_rank <= rank + _RIVAL:
-            rival = rival or other
+        elif other.is_clear:
+            early, late = sorted((chosen, other), key=lambda span: span.start)
+            if {token.text for token in look.tokens[early.end : late.start]} & _CORRECTIONS:
+                chosen = late
+            elif not other.bare and each.rank <= first.rank + _RIVAL:
+                rival = rival or other
     if rival is not None and rival.start < chosen.start and not rival.overlaps(chosen):
         return rival, chosen
     return chosen, rival
@@ -149,17 +150,15 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
         return False
     capitals = look.text != look.text.lower()
     same = [s for s in spans if s.is_clear and s.cost <= _SAME_NAME]
-    own = {place for s in same for place in range(s.start, s.end)} | look.dated
+    own = {place for s in same for place in range(s.start, s.end)}
     if span.end < len(look.tokens) and look.tokens[span.end].text in ("speaking", "calling"):
         return True
-    for place, token in enumerate(look.tokens):
-        if place in own or not token.is_content or token.text in look.known:
-            continue
+    for place, token in _strangers(look):
+        cue = look.tokens[place - 1].text if place else ""
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))
-        cue = look.tokens[place - 1].text if place else ""
         cued = token.name_like and cue in cues and cue not in _ARTICLES
-        if before or after or cued:
+        if place not in own and (before or after or cued):
             return True
     return False
 
@@ -167,14 +166,17 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
 def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> bool:
     """True if something that is not a value of the list stands where one would: "in Gothenburg", a
     number out of bounds."""
-    if finder.spec.type != "list":
-        return any(
-            span.value is None and (not span.bare or _is_cued(look, span, cues))
-            for span in look.spans[name]
-            if finder.spec.type in ("number", "time")
-        )
-    return any(
-        token.is_content and token.text not in look.known and place > 0
-        and look.tokens[place - 1].text in cues
-        for place, token in enumerate(look.tokens)
-    )  # fmt: skip
+    if finder.spec.type in ("number", "time"):
+        wrong = [span for span in look.spans[name] if span.value is None]
+        return any(not span.bare or _is_cued(look, span, cues) for span in wrong)
+    return finder.spec.type == "list" and any(
+        place and look.tokens[place - 1].text in cues for place, _ in _strangers(look)
+    )
+
+
+def _strangers(look: Look) -> Iterator[tuple[int, Token]]:
+    """Yield the words that are neither common nor in a sentence nor a day, with their places."""
+    dated = look.dated
+    for place, token in enumerate(look.tokens):
+        if token.is_content and token.text not in look.known and place not in dated:
+            yield place, token

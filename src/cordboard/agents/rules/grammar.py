@@ -14,38 +14,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import SequenceMatcher
 
 from cordboard.agents.rules.builtin import (
-    COURTESIES,
     DESTINATIONS,
     GOODBYE,
+    NO,
     REPEAT,
+    YES,
     steering_of,
     with_built_in,
 )
-from cordboard.agents.rules.evidence import (
-    Evidence,
-    Support,
-    compile_evidence,
-    weigh_all,
-)
 from cordboard.agents.rules.filling import Filled, fill, is_unknown
 from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
-from cordboard.agents.rules.matching import Fit, Look, WordingTable, is_common
+from cordboard.agents.rules.matching import Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     FILLERS,
-    Token,
     denied_places,
-    is_over,
+    is_common,
     plain,
     plain_sentence,
+    stem,
     tokenise,
+    told_places,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
 from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
+from cordboard.speech.yes_or_no import is_only_an_answer, read_yes_or_no
 from cordboard.tools.tool import Effects, ToolSpec
 
 _MOST_WORDINGS = 16 * MAX_WORDINGS
@@ -67,21 +63,17 @@ _LONG = 900.0
 _EXACT = 0.05
 _WHOLE = 0.12
 _VERBATIM = 0.2
-"""Quality up to which an utterance is a sentence of the rules."""
-_RATHER = 0.3
+"""Distance up to which an utterance is a sentence of the rules."""
 _NEARLY = 0.45
-"""Quality up to which it is one where there is no other evidence."""
+"""Distance up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
 """Evidence that is enough by itself."""
-_STRANGE = 0.1
-"""Evidence needed in addition per word of other things."""
 _AHEAD = 0.3
 """Lead that it needs over the next intent."""
 _WORTH_ASKING = 0.4
 _FEW = 3
 """Content words of a possible answer that is not a value of the list."""
 _CORRECTING = frozenset("no not wrong rather".split())
-_ENDING = frozenset("hang end finish disconnect".split())
 _TAIL = 4
 """Words at the end, or the beginning, of an utterance that are a farewell or a "pardon?"."""
 
@@ -100,6 +92,8 @@ class Reading:
     """True if it is a sentence word for word: waiting for more would be in vain."""
     sure: bool = True
     """True if it is clear enough to act on; otherwise the caller is asked about it."""
+    corrects: bool = False
+    """True if its values may replace known ones."""
     rival: str = ""
     """Another intent with the same likelihood."""
 
@@ -142,11 +136,9 @@ class Grammar:
     """The words of the lists' names, and of all sentences."""
     entries: Sequence[_Entry]
     index: SoundIndex
-    table: WordingTable
-    evidence: Sequence[Evidence]
+    matcher: Matcher
     cues: Mapping[str, Mapping[str, frozenset[str]]]
     """Intent → slot → words beside it."""
-    courtesy: frozenset[str]
     harmless: frozenset[str]
     """Intents that may run needlessly."""
 
@@ -157,15 +149,14 @@ class Grammar:
         phrases: dict[str, list[Span]] = {}
         alphabet: list[AlphabetHit] = []
         for place, token in enumerate(tokens):
-            if token.said in self.vocabulary:
-                words.setdefault(token.said, []).append((place, place + 1, 1.0))
+            words.setdefault(stem(token.said), []).append((place, place + 1, 1.0))
         for hit in self.index.find(tokens):
             entry = self.entries[hit.entry]
             if entry.word:
                 single = tokens[hit.start].text if hit.end - hit.start == 1 else ""
                 if hit.cost and single not in self.names:
                     found = (hit.start, hit.end, max(0.1, 1.0 - 2 * hit.cost))
-                    words.setdefault(entry.word, []).append(found)
+                    words.setdefault(stem(entry.word), []).append(found)
             elif entry.list:
                 said = tokens[hit.start : hit.end]
                 loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
@@ -179,51 +170,47 @@ class Grammar:
             near = _without_confusion(phrases.get(name, ()))
             around = Surroundings(near, alphabet, self.vocabulary, today)
             spans[name] = finder.find(tokens, around)
-        return Look(text, tokens, words, spans, denied_places(tokens), self.vocabulary)
+        return Look(
+            text, tokens, words, spans, denied_places(tokens), told_places(tokens), self.vocabulary
+        )
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
         """Return the meaning of the utterance; None when nothing fits. See the module's
         docstring."""
         if not look.tokens:
             return None
-        fits = self.table.fits(look, self.intents.keys(), self.courtesy)
-        best = fits[0] if fits else None
-        order = {fit.intent: place for place, fit in enumerate(fits)}
-        supports = weigh_all(self.evidence, look)
-        supports.sort(key=lambda s: (-s.total, order.get(s.intent, len(fits))))
-        top = supports[0] if supports else None
-        values = self._values(look, expected) if expected is not None else None
-        if values is not None and self._is_other(top, expected):
-            values = None
-        nearness = best.quality if best is not None else 1.0
-        steers = best is not None and best.intent in self.steering
-        words = top.words if top is not None else 0.0
-        if nearness > _EXACT and words < _WORTH_ASKING and (edge := self._at_the_edge(look)):
-            return edge
-        if nearness <= _VERBATIM and (steers or values is None):
-            return self._verbatim(look, fits, supports)
-        if values is not None:
+        scores = self.matcher.scores(look)
+        nearest = min(scores, key=lambda score: score.distance, default=Score("", 1.0))
+        top = scores[0] if scores else nearest
+        if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
+            if edge := self._at_the_edge(look):
+                return edge
+            if answer := self._yes_or_no(look.text):
+                return answer
+        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else _NEARLY)
+        best = nearest if light and nearest.intent in self.steering else top
+        other = expected and top.intent != expected.intent and top.words >= 1.0
+        values = self._values(look, expected) if expected is not None and not other else None
+        if values is not None and not (
+            best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
+        ):
             return values
-        light = steers and nearness < _NEARLY and words < _WORTH_ASKING
-        if top is not None and top.total >= _WORTH_ASKING and not light:
-            return self._by_evidence(look, supports, fits)
-        return self._verbatim(look, fits, supports) if nearness <= _NEARLY else None
+        if best.evidence < _WORTH_ASKING and best.distance > _NEARLY:
+            return None
+        return self._decide(look, best, scores)
 
-    def _is_other(self, top: Support | None, expected: Expected | None) -> bool:
-        """True if words, not values alone, count for another intent than the current one."""
-        return (
-            top is not None
-            and expected is not None
-            and top.intent != expected.intent
-            and top.words >= 1.0
-        )
+    def _yes_or_no(self, text: str) -> Reading | None:
+        if not is_only_an_answer(text):
+            return None
+        name = YES if read_yes_or_no(text) else NO
+        return Reading(name, {}, {}, {}, verbatim=True) if name in self.intents else None
 
     def _values(self, look: Look, expected: Expected) -> Reading | None:
         """Return an answer to the current question, or a correction."""
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
         filled = fill(look, lists, cues, asked)
-        if not asked and not filled and look.tokens[0].text in _CORRECTING:
+        if not asked and not filled and _corrects(look):
             names = [slot for slot, name in lists.items() if self.finders[name].spec.type == "name"]
             filled = fill(look, lists, cues, names[0]) if names else filled
         slots = {
@@ -238,55 +225,33 @@ class Grammar:
                 slots[asked] = Judged()
         if not slots:
             return None
-        return Reading("", slots, {s: f for s, f in filled.items() if s in slots}, lists)
+        filled = {slot: found for slot, found in filled.items() if slot in slots}
+        return Reading("", slots, filled, lists, corrects=_corrects(look))
 
-    def _verbatim(
-        self, look: Look, fits: Sequence[Fit], supports: Sequence[Support]
-    ) -> Reading | None:
-        """Return the best sentence; among equally good ones of several intents, the one with more
-        evidence."""
-        totals = {support.intent: support.total for support in supports}
-        level = [fit for fit in fits if fit.quality <= fits[0].quality + 0.05]
-        level.sort(key=lambda fit: -totals.get(fit.intent, 0.0))
-        chosen = level[0].intent if fits[0].intent not in self.steering else fits[0].intent
-        reading = self._of(look, chosen)
-        rivals = [
-            fit.intent
-            for fit in level
-            if fit.intent not in self.steering
-            and fit.intent != chosen
-            and totals.get(fit.intent, 0.0) > totals.get(chosen, 0.0) - _AHEAD
-        ]
-        near = fits[0].quality
-        if rivals and near > _EXACT and self._titled(chosen, rivals[0]):
-            return replace(reading, rival=rivals[0])
-        sure = near <= _VERBATIM or chosen in self.steering | self.harmless or self._asks(reading)
-        if not sure and not self._titled(chosen):
-            return reading if near <= _RATHER else None
-        return replace(reading, verbatim=near <= _WHOLE, sure=sure)
-
-    def _by_evidence(
-        self, look: Look, supports: Sequence[Support], fits: Sequence[Fit]
-    ) -> Reading | None:
-        top = supports[0]
-        reading = self._of(look, top.intent)
-        ahead = top.total - (supports[1].total if len(supports) > 1 else 0.0)
-        near = next((fit.quality for fit in fits if fit.intent == top.intent), 1.0)
-        if ahead < _AHEAD:
-            other = supports[1].intent
-            if self._titled(top.intent, other):
-                return replace(reading, rival=other)
-            return None
-        asks = self._asks(reading)
-        strange = sum(t.is_content and t.text not in self.names for t in look.tokens)
-        enough = _ENOUGH + _STRANGE * max(0, strange - len(reading.filled) - 2)
-        told = top.words >= _WORTH_ASKING or near <= _VERBATIM
-        if asks:
-            told = told or near <= _NEARLY or self._explained(look, reading)
-        else:
-            told = told and top.intent in self.harmless and not is_over(look.tokens)
-        sure = told and top.total >= enough
-        return replace(reading, sure=sure) if sure or self._titled(top.intent) else None
+    def _decide(self, look: Look, best: Score, scores: Sequence[Score]) -> Reading | None:
+        """Return the reading of the best intent: sure, with a rival that is nearly level, or to be
+        asked about; None if it should be asked about but has no name."""
+        reading, name = self._of(look, best.intent), best.intent
+        if name in self.steering:
+            return replace(reading, verbatim=best.distance <= _WHOLE)
+        rival = ""
+        if best.distance > _EXACT:
+            level = [s.intent for s in scores if s.total > best.total - _AHEAD and s is not best]
+            rival = next((other for other in level if other not in self.steering), "")
+        if rival and self._titled(name, rival):
+            return replace(reading, rival=rival)
+        sure = best.distance <= _VERBATIM
+        if self._asks(reading):
+            sure = sure or best.evidence >= _ENOUGH
+        elif name in self.harmless:
+            told = best.words >= _WORTH_ASKING and not look.is_over
+            sure = sure or (best.evidence >= _ENOUGH and told)
+        else:  # "why did you talk to a human"
+            void = look.denied | look.told
+            sure = sure and not any(look.tokens[place].is_content for place in void)
+        if sure and not rival:
+            return replace(reading, verbatim=best.distance <= _WHOLE)
+        return replace(reading, sure=False) if self._titled(name) else None
 
     def _asks(self, reading: Reading) -> bool:
         """True if a question comes before any action."""
@@ -296,12 +261,6 @@ class Grammar:
             for slot in self.slots[reading.intent]
             if slot not in intent.slots or intent.slots[slot].required
         )
-
-    def _explained(self, look: Look, reading: Reading) -> bool:
-        """True if most meaningful words belong to the values."""
-        places = {p for found in reading.filled.values() for p in range(found.start, found.end)}
-        content = {place for place, token in enumerate(look.tokens) if token.is_content}
-        return len(content - places) <= len(content & places)
 
     def _titled(self, *intents: str) -> bool:
         return all(self.intents[intent].title for intent in intents)
@@ -322,49 +281,22 @@ class Grammar:
             for name, part in ((GOODBYE, look.tokens[-count:]), (REPEAT, look.tokens[:count])):
                 if name == REPEAT and sum(t.text not in FILLERS for t in part) < 2:
                     continue  # many questions begin with "what"
-                if name == GOODBYE and not _is_meant(look.tokens, -count):
+                first = len(look.tokens) - count if name == GOODBYE else 0
+                if name == GOODBYE and first in look.denied | look.told:
                     continue  # "do not hang up", "he told me to hang up"
-                words = {token.said: [(place, place + 1, 1.0)] for place, token in enumerate(part)}
-                piece = Look("", part, words, {}, denied_places(part), self.vocabulary)
-                fits = self.table.fits(piece, (name,))
-                if fits and fits[0].quality <= 0.1:
+                heard = {
+                    stem(token.said): [(place, place + 1, 1.0)] for place, token in enumerate(part)
+                }
+                piece = Look("", part, heard, {}, denied_places(part), frozenset(), self.vocabulary)
+                if self.matcher.distances(piece).get(name, 1.0) <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
         return None
 
-    def understood(self, look: Look, reading: Reading) -> str:
-        """Return the text with listed names, if understood with certainty, in the operator's
-        spelling."""
-        text = look.text
-        if not reading.sure or reading.rival:
-            return text
-        for slot, found in sorted(reading.filled.items(), key=lambda item: -item[1].start):
-            spec, value = self.finders[reading.lists[slot]].spec, found.judged.value
-            words = look.tokens[found.start : found.end]
-            if value is None or spec.type != "list" or any(token.letters for token in words):
-                continue
-            said = spec.values.get(str(value.value), ())
-            here = " ".join(token.text for token in words)
-            if not words[-1].end or not said or any(plain(name) == here for name in said):
-                continue
-            code = str(value.value)
-            if spec.spelled and code.isascii() and code.isalpha() and code.isupper():
-                said = (*said, in_alphabet_words(code).title())
-            name = max(said, key=lambda n: SequenceMatcher(None, plain(n), here).ratio())
-            text = text[: words[0].begin] + name + text[words[-1].end :]
-        return text
 
-
-def _is_meant(tokens: Sequence[Token], place: int) -> bool:
-    """True if the farewell from that place on is meant: it does not follow a denial (small words
-    aside), and a command to end the call is a clause of its own."""
-    if tokens[place].after_stop:
-        return True
-    for token in reversed(tokens[:place]):
-        if token.text in ("not", "never"):
-            return False
-        if token.is_content or token.after_stop:
-            break
-    return not any(token.text in _ENDING for token in tokens[place:])
+def _corrects(look: Look) -> bool:
+    """True if the words may replace a value: `no, Smith`, `it's Smith`."""
+    first = [token.text for token in look.tokens[:2]]
+    return first[0] in _CORRECTING or first in (["it", "is"], ["that", "is"])
 
 
 def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
@@ -398,12 +330,10 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         }
         for n in wanted
     }
-    evidence = compile_evidence(rows, wanted, telling, wordings)
     words = {word for _, wording in rows for p in wording for word in p.words}
     names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
              for t in tokenise(n)}  # fmt: skip
     entries, phrases, limits = _index_entries(words, finders)
-    courtesy = {w for name, wording in rows if name in COURTESIES for p in wording for w in p.words}
     return Grammar(
         intents=intents,
         steering=steering,
@@ -413,10 +343,8 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         names=frozenset(words | names),
         entries=entries,
         index=SoundIndex(phrases, limits),
-        table=WordingTable(rows),
-        evidence=evidence,
+        matcher=Matcher(rows, intents, telling, wordings),
         cues=_cues(rows),
-        courtesy=frozenset(courtesy),
         harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
     )
 
@@ -501,6 +429,3 @@ def sureness(phrase: str) -> float:
     """Return the largest difference at which a listed phrase is more than a guess."""
     weight = 70.0 * len(phrase_sounds(phrase))
     return _SURE + (_SURE_WHEN_LONG - _SURE) * min(1.0, max(0.0, (weight - 300) / (_LONG - 300)))
-
-
-__all__ = ["DESTINATIONS", "Expected", "Grammar", "Look", "Reading", "compile_grammar"]

@@ -2,7 +2,7 @@
 
 Codes may hold figures ("B T nine two"), and a letter may be explained ("B for Bravo", "A as in
 apple"). Each word of the utterance may stand for letters in several ways, each with a doubt;
-`find_spelled` joins neighbours into codes of the wanted length. Letters are easily misheard on the
+`Speller.find` joins neighbours into codes of the wanted length. Letters are easily misheard on the
 telephone (`sounds_like`): a spelled code is never changed into a listed one without a question.
 """
 
@@ -54,14 +54,10 @@ class Spelled:
     start: int
     end: int
     code: str
-    doubts: tuple[float, ...]
-    """Doubt per character; 0 = written as that character."""
-    named: tuple[bool, ...]
-    """Per character: True if its own name was spoken, not a word of the alphabet."""
-
-    @property
-    def doubt(self) -> float:
-        return sum(self.doubts)
+    doubt: float
+    """Sum over the characters; 0 = each written as itself."""
+    named: str
+    """Those characters whose own name was spoken, not a word of the alphabet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,91 +81,77 @@ def sounds_like(run: Spelled, code: str) -> bool:
         return any(code[:gap] + code[gap + 1 :] == run.code for gap in range(len(code)))
     if len(code) != len(run.code):
         return False
-    places = [place for place, letter in enumerate(code) if letter != run.code[place]]
-    if len(places) != 1 or not run.named[places[0]]:
-        return False
-    pair = {code[places[0]], run.code[places[0]]}
-    return any(pair <= set(group) for group in _ALIKE)
-
-
-def find_spelled(
-    tokens: Sequence[Token],
-    alphabet: Collection[AlphabetHit],
-    length: int,
-    *,
-    listed: Collection[str] = (),
-    words: Collection[str] = (),
-    figures: bool = False,
-) -> list[Spelled]:
-    """Return all codes of `length` characters, the least doubtful first.
-
-    `listed` are codes that may also be written as one ordinary word ("Engm"); `words` are the
-    context's own words, which are never taken for letters ("ATIS"). `figures`: codes have some.
-    """
-    pieces = [
-        [*_readings(tokens, place, alphabet, listed, words, figures)]
-        for place in range(len(tokens))
-    ]
-    found: dict[tuple[int, int, str], Spelled] = {}
-    for start in range(len(tokens)):
-        for run in _runs(pieces, start, length):
-            key = (run.start, run.end, run.code)
-            if key not in found or run.doubt < found[key].doubt:
-                found[key] = run
-    kept = [run for run in found.values() if _is_plain(run) and not _goes_on(pieces, run)]
-    return sorted(kept, key=lambda run: (run.doubt, run.start, run.code))
+    pairs = [pair for pair in zip(run.code, code, strict=True) if pair[0] != pair[1]]
+    return len(pairs) == 1 and pairs[0][0] in run.named and any({*pairs[0]} <= {*g} for g in _ALIKE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    end: int
-    letters: str
-    doubt: float
-    named: bool = True
+class Speller:
+    """Reads spelled codes."""
 
+    listed: Collection[str] = ()
+    """Codes that may also be written as one ordinary word ("Engm")."""
+    words: Collection[str] = ()
+    """The context's own words, which are never taken for letters ("ATIS")."""
+    figures: bool = False
+    """True if codes have figures."""
 
-def _readings(
-    tokens: Sequence[Token],
-    place: int,
-    alphabet: Collection[AlphabetHit],
-    listed: Collection[str],
-    words: Collection[str],
-    figures: bool,
-) -> Iterator[_Reading]:
-    """Yield the possible spellings of the words from `place` on."""
-    token = tokens[place]
-    for hit in alphabet:
-        if hit.start == place:
-            yield _Reading(hit.end, hit.letter, hit.cost, named=False)
-    if token.text == "double" and place + 1 < len(tokens):
-        if tokens[place + 1].text in ("you", "u", "ew"):
-            yield _Reading(place + 2, "W", _WRITTEN_SMALL_DOUBT)
-        for reading in _readings(tokens, place + 1, alphabet, listed, words, figures):
-            if len(reading.letters) == 1:
-                yield replace(reading, letters=reading.letters * 2)
-    if figures and (digits := read_digits([token.text])):
-        yield _Reading(place + 1, digits, _WRITTEN_SMALL_DOUBT if token.text == "o" else 0.0)
-        if token.text != "o":
-            return
-    elif figures and token.text in _BETWEEN:
-        yield _Reading(place + 1, "", 0.0)
-    yield from _letter(tokens, place, listed, words)
+    def find(
+        self, tokens: Sequence[Token], alphabet: Collection[AlphabetHit], length: int
+    ) -> list[Spelled]:
+        """Return all codes of `length` characters, the least doubtful first."""
+        pieces = [[*self._pieces(tokens, place, alphabet)] for place in range(len(tokens))]
+        found: dict[tuple[int, int, str], Spelled] = {}
+        for start in range(len(tokens)):
+            for run in _runs(pieces, start, length):
+                key = (run.start, run.end, run.code)
+                # `you see why I` spells nothing: not more than half may be ordinary words
+                plain = run.doubt <= _HOMOPHONE_DOUBT * length / 2
+                if plain and (key not in found or run.doubt < found[key].doubt):
+                    found[key] = run
+        kept = [run for run in found.values() if not _goes_on(pieces, run)]
+        return sorted(kept, key=lambda run: (run.doubt, run.start, run.code))
 
+    def _pieces(
+        self, tokens: Sequence[Token], place: int, alphabet: Collection[AlphabetHit]
+    ) -> Iterator[Spelled]:
+        """Yield the possible spellings of the words from `place` on."""
+        text, end = tokens[place].text, place + 1
+        for hit in alphabet:
+            if hit.start == place:
+                yield Spelled(place, hit.end, hit.letter, hit.cost, "")
+        if text == "double" and end < len(tokens):
+            if tokens[end].text in ("you", "u", "ew"):
+                yield Spelled(place, end + 1, "W", _WRITTEN_SMALL_DOUBT, "W")
+            for one in self._pieces(tokens, end, alphabet):
+                if len(one.code) == 1:
+                    yield replace(one, start=place, code=one.code * 2)
+        if self.figures and (digits := read_digits([text])):
+            yield Spelled(place, end, digits, _WRITTEN_SMALL_DOUBT if text == "o" else 0.0, "")
+            if text != "o":
+                return
+        elif self.figures and text in _BETWEEN:
+            yield Spelled(place, end, "", 0.0, "")
+        letters, doubt = self._letters(tokens[place])
+        if len(letters) == 1 and doubt < _HOMOPHONE_DOUBT and (after := _explained(tokens, place)):
+            yield Spelled(place, after, letters, 0.0, "")
+        elif letters:
+            yield Spelled(place, end, letters, doubt * len(letters), letters)
 
-def _letter(
-    tokens: Sequence[Token], place: int, listed: Collection[str], words: Collection[str]
-) -> Iterator[_Reading]:
-    """Yield the possible spellings of one word, with the word that explains it."""
-    token = tokens[place]
-    written = _written(token, listed, words)
-    if written and len(written[0]) == 1 and (end := _explained(tokens, place)):
-        yield _Reading(end, written[0], 0.0, named=False)
-    elif written:
-        yield _Reading(place + 1, *written)
-    elif token.text in _BY_NAME:
-        yield _Reading(place + 1, _BY_NAME[token.text], _WRITTEN_SMALL_DOUBT)
-    elif token.text in _BY_HOMOPHONE:
-        yield _Reading(place + 1, _BY_HOMOPHONE[token.text], _HOMOPHONE_DOUBT)
+    def _letters(self, token: Token) -> tuple[str, float]:
+        """Return the letters that a word stands for by itself, and the doubt about each."""
+        text = token.text
+        if len(text) == 1 and text.isascii() and text.isalpha():
+            return text.upper(), 0.0 if token.letters or text != "a" else _WRITTEN_SMALL_DOUBT
+        if token.letters and text not in self.words:
+            return token.letters, 0.0
+        unspeakable = text.isalpha() and not set(text) & set("aeiouy")
+        short = 2 <= len(text) <= _LONGEST_PIECE
+        if text not in self.words and (text.upper() in self.listed or (short and unspeakable)):
+            return text.upper(), _WRITTEN_SMALL_DOUBT
+        if text in _BY_NAME:
+            return _BY_NAME[text], _WRITTEN_SMALL_DOUBT
+        return _BY_HOMOPHONE.get(text, ""), _HOMOPHONE_DOUBT
 
 
 def _explained(tokens: Sequence[Token], place: int) -> int:
@@ -177,68 +159,35 @@ def _explained(tokens: Sequence[Token], place: int) -> int:
     follows."""
     after = [token.text for token in tokens[place + 1 : place + 4]]
     for joint in (["for"], ["like"], ["as", "in"]):
-        size = len(joint)
-        word = after[size : size + 1]
-        if after[:size] == joint and word and word[0][0] == tokens[place].text:
-            return place + 2 + size
+        word = after[len(joint) : len(joint) + 1]
+        if after[: len(joint)] == joint and word and word[0][0] == tokens[place].text:
+            return place + 2 + len(joint)
     return 0
 
 
-def _written(
-    token: Token, listed: Collection[str], words: Collection[str]
-) -> tuple[str, float] | None:
-    """Return letters that the recogniser wrote as such, and the doubt about them."""
-    text = token.text
-    if len(text) == 1 and text.isascii() and text.isalpha():
-        return text.upper(), 0.0 if token.letters or text != "a" else _WRITTEN_SMALL_DOUBT
-    if text in words:
-        return None
-    if token.letters:
-        return token.letters, 0.0
-    unspeakable = text.isalpha() and not set(text) & set("aeiouy")
-    if text.upper() in listed or (2 <= len(text) <= _LONGEST_PIECE and unspeakable):
-        return text.upper(), _WRITTEN_SMALL_DOUBT
-    return None
-
-
-def _runs(pieces: list[list[_Reading]], start: int, length: int) -> Iterator[Spelled]:
+def _runs(pieces: list[list[Spelled]], start: int, length: int) -> Iterator[Spelled]:
     """Yield every way to spell exactly `length` characters from `start` on."""
-    open_runs = [Spelled(start, start, "", (), ())]
+    open_runs = [Spelled(start, start, "", 0.0, "")]
     while open_runs:
         run = open_runs.pop()
         if len(run.code) == length:
             yield run
         elif run.end < len(pieces):
-            for reading in pieces[run.end]:
-                count = len(reading.letters)
-                if len(run.code) + count <= length and (count or run.code):
-                    open_runs.append(
-                        Spelled(
-                            start,
-                            reading.end,
-                            run.code + reading.letters,
-                            run.doubts + (reading.doubt,) * count,
-                            run.named + (reading.named,) * count,
-                        )
-                    )
+            for piece in pieces[run.end]:
+                code = run.code + piece.code
+                if code and len(code) <= length:
+                    doubt, named = run.doubt + piece.doubt, run.named + piece.named
+                    open_runs.append(Spelled(start, piece.end, code, doubt, named))
 
 
-def _is_plain(run: Spelled) -> bool:
-    """True if enough of it is certain letters: `you see why I` spells nothing."""
-    sure = sum(doubt < _HOMOPHONE_DOUBT for doubt in run.doubts)
-    return sure * 2 >= len(run.code)
-
-
-def _goes_on(pieces: list[list[_Reading]], run: Spelled) -> bool:
+def _goes_on(pieces: list[list[Spelled]], run: Spelled) -> bool:
     """True if more letters stand right before or after: then its borders are a guess."""
 
-    def surely(reading: _Reading) -> bool:
-        return reading.doubt < _WRITTEN_SMALL_DOUBT and reading.letters not in ("", "I")
+    def surely(piece: Spelled) -> bool:
+        return piece.doubt < _WRITTEN_SMALL_DOUBT and piece.code not in ("", "I")
 
-    after = run.end < len(pieces) and any(surely(reading) for reading in pieces[run.end])
-    before = any(
-        reading.end == run.start and surely(reading)
-        for place in range(max(0, run.start - 2), run.start)
-        for reading in pieces[place]
+    near = [p for place in pieces[max(0, run.start - 2) : run.start] for p in place]
+    before = any(surely(piece) for piece in near if piece.end == run.start)
+    return before or any(
+        surely(piece) for place in pieces[run.end : run.end + 1] for piece in place
     )
-    return after or before

@@ -1,25 +1,28 @@
-"""Similarity of an utterance to the sentences of the rules.
+"""Scores of an utterance for each intent.
 
-The wordings of all intents lie in one table, a row each with the expected words and lists. An
-utterance is compared with all of them at once, as a bag of words and values: order does not matter.
+Two observations make up a score. *Nearness*: the sentences of all intents lie in one table, a row
+for each wording, and the utterance is compared with all rows at once as a bag of words and values.
+*Evidence*: every content word of an intent's sentences and title, each of its keywords, and every
+value of its lists speaks for it, in whatever wording; the more intents share a word or a list, the
+less. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cordboard.agents.rules.values import Span
-from cordboard.agents.rules.words import FILLERS, FUNCTION_WORDS, Token
+from cordboard.agents.rules.words import FILLERS, Token, is_common, stem, tokenise
+from cordboard.config.rules import Intent
 from cordboard.config.sentences import Position, Wording
 
 _SLOT_WEIGHT = 1.4
 _COMMON_WEIGHT = 0.15
-_DECISIVE = frozenset({"yes", "no", "not", "up"})
-"""Small words that change the meaning where a sentence contains them: `hang on` is not `hang
-up`."""
 _ADDED = 0.7
 _ADDED_COMMON = 0.1
 _ADDED_FILLER = 0.02
@@ -27,6 +30,16 @@ _ADDED_DENIED = 2.0
 """Cost of a `not` that no sentence contains: the caller did not ask for that."""
 _LIKELY = 0.3
 """Cost up to which a doubtful value makes a sentence likely."""
+_TYPED_VALUE = 0.4
+"""Evidence of a date, a time or a number; a value of a list counts 1."""
+_SURELY = 0.7
+"""Certainty that a heard word needs to count as evidence."""
+_DOUBTFUL = 0.1
+"""Cost from which a date, a time or a number does not count as evidence."""
+_NEARNESS = 0.5
+"""Weight of a sentence word for word beside the evidence."""
+Places = Sequence[tuple[int, int, float]]
+"""First word, after the last word, and how surely it was heard there (0..1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +48,22 @@ class Look:
 
     text: str
     tokens: tuple[Token, ...]
-    words: Mapping[str, Sequence[tuple[int, int, float]]]
-    """Expected word → first word, after the last word, and how surely it was heard there (0..1)."""
+    heard: Mapping[str, Places]
+    """Stem of an expected word → its places."""
     spans: Mapping[str, Sequence[Span]]
     """List → found values."""
     denied: frozenset[int]
+    """Places of negated words."""
+    told: frozenset[int]
+    """Places of words in reported speech, or about another time."""
     known: Collection[str]
     """The context's own words."""
+
+    @property
+    def is_over(self) -> bool:
+        """True if the last words report something, or are about another time."""
+        content = [place for place, token in enumerate(self.tokens) if token.is_content]
+        return bool(content) and content[-1] in self.told
 
     @property
     def dated(self) -> frozenset[int]:
@@ -53,86 +75,167 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """Similarity of an utterance to a sentence of an intent."""
+class Score:
+    """The score of one intent."""
 
     intent: str
-    quality: float
-    """Missing and unexplained weight relative to that of the sentence: 0 = word for word."""
+    distance: float
+    """From its nearest sentence: missing and unexplained weight relative to that of the sentence,
+    0 = word for word, at most 1."""
+    words: float = 0.0
+    """Evidence of words."""
+    values: float = 0.0
+    """Evidence of values."""
+
+    @property
+    def evidence(self) -> float:
+        return self.words + self.values
+
+    @property
+    def total(self) -> float:
+        return self.evidence + _NEARNESS * (1.0 - self.distance)
 
 
-def is_common(word: str) -> bool:
-    return word in FUNCTION_WORDS or word in FILLERS
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """The words and lists that count for one intent."""
+
+    intent: str
+    words: Mapping[str, float]
+    """Stem → weight."""
+    lists: Mapping[str, float]
+    keywords: Sequence[re.Pattern[str]]
+    """Patterns over stems."""
+
+    def weigh(self, heard: Collection[str], text: str) -> float:
+        words = sum(self.words.get(word, 0.0) for word in heard)
+        return words + sum(1.0 for pattern in self.keywords if pattern.search(text))
 
 
-class WordingTable:
-    """All wordings of a context, a column of expected words each."""
+class Matcher:
+    """All wordings and all evidence of a context."""
 
-    def __init__(self, rows: Iterable[tuple[str, Wording]]) -> None:
-        kept = list(dict.fromkeys(rows))
-        self._intents = np.array([intent for intent, _ in kept])
+    def __init__(
+        self,
+        rows: Sequence[tuple[str, Wording]],
+        intents: Mapping[str, Intent],
+        lists: Mapping[str, Mapping[str, bool]],
+        wordings: Callable[[str], Iterable[Wording]],
+    ) -> None:
+        """`rows`: intent and wording of every sentence. `lists`: intents that evidence may speak
+        for → lists of their slots → True if the values are names. `wordings` reads a template."""
+        self._fill_table(list(dict.fromkeys(rows)))
+        stems: dict[str, set[str]] = {}
+        for name in lists:
+            said = [token.text for token in tokenise(intents[name].title)]
+            said += [w for intent, row in rows if intent == name for p in row for w in p.words]
+            stems[name] = {stem(word) for word in said if not is_common(word)}
+        sharing = Counter(word for found in stems.values() for word in found)
+        sharing_lists = Counter(name for found in lists.values() for name in found)
+        self._evidence = [
+            _Evidence(
+                name,
+                {word: 1.0 / sharing[word] for word in stems[name]},
+                {
+                    found: (1.0 if named else _TYPED_VALUE) / sharing_lists[found]
+                    for found, named in lists[name].items()
+                },
+                [_pattern(w) for text in intents[name].keywords for w in wordings(text)],
+            )
+            for name in lists
+        ]
+
+    def _fill_table(self, rows: Sequence[tuple[str, Wording]]) -> None:
+        self._intents = [intent for intent, _ in rows]
         classes: dict[tuple[str, ...], int] = {}
-        for _, wording in kept:
+        for _, wording in rows:
             for position in wording:
                 classes.setdefault(_key(position), len(classes))
         self._columns: dict[str, list[int]] = {}
-        """Word, or {list} → its columns."""
+        """Stem, or {list} → its columns."""
         for key, number in classes.items():
             for word in key:
                 self._columns.setdefault(word, []).append(number)
-        shape = (len(kept), len(classes))
-        self._has = np.zeros(shape, dtype=np.float32)
-        self._needed = np.zeros(shape, dtype=np.float32)
-        self._strict = np.ones(len(kept), dtype=np.float32)
-        """Columns of sentences that consist of small words: none of these may be missing."""
-        for row, (_, wording) in enumerate(kept):
-            light = all(_weight(p) == _COMMON_WEIGHT for p in wording)
-            self._strict[row] = 2.0 if light else 1.0
+        self._has = np.zeros((len(rows), len(classes)), dtype=np.float32)
+        self._needed = np.zeros_like(self._has)
+        for row, (_, wording) in enumerate(rows):
             for position in wording:
                 column = classes[_key(position)]
                 self._has[row, column] = 1.0
                 if not position.optional:
-                    self._needed[row, column] = 1.0 if light else _weight(position)
+                    self._needed[row, column] = _weight(position)
         self._whole = np.maximum(self._needed.sum(axis=1), 0.3)
 
-    def fits(
-        self, look: Look, active: Collection[str], courtesy: Collection[str] = ()
-    ) -> list[Fit]:
-        """Return the best wording of each active intent, the best first. Words of `courtesy` cost
-        little where no sentence contains them."""
+    def scores(self, look: Look) -> list[Score]:
+        """Return the scores of the intents that may be meant, the best first."""
+        distances = self.distances(look)
+        idle = look.denied | look.dated
+        heard = {
+            word
+            for word, places in look.heard.items()
+            if any(
+                sure >= _SURELY
+                and start not in idle
+                and (end - start > 1 or look.tokens[start].is_content)
+                for start, end, sure in places
+            )
+        }
+        values = {
+            name
+            for name, spans in look.spans.items()
+            for s in spans
+            if s.is_clear and (s.named or s.cost < _DOUBTFUL) and s.start not in look.denied
+        }
+        text = "".join(f"{stem(token.text)} " for token in look.tokens)
+        found = {name: Score(name, distance) for name, distance in distances.items()}
+        for each in self._evidence:
+            words, given = each.weigh(heard, text), sum(each.lists.get(n, 0.0) for n in values)
+            if words or given:
+                distance = distances.get(each.intent, 1.0)
+                found[each.intent] = Score(each.intent, distance, words, given)
+        return sorted(found.values(), key=lambda s: (not s.evidence, -s.total))
+
+    def distances(self, look: Look) -> dict[str, float]:
+        """Return the distance of each intent's nearest sentence, if it is less than 1."""
         places: dict[int, list[tuple[int, int, float]]] = {}
-        for word, heard in (*look.words.items(), *_values(look)):
+        for word, heard in (*look.heard.items(), *_values(look)):
             for column in self._columns.get(word, ()):
                 places.setdefault(column, []).extend(heard)
         columns = list(places)
         if not columns:
-            return []
+            return {}
         strengths = [max(strength for _, _, strength in found) for found in places.values()]
         covers = np.zeros((len(columns), len(look.tokens)), dtype=np.float32)
         for cover, spots in zip(covers, places.values(), strict=True):
             for start, end, _ in spots:
                 cover[start:end] = 1.0
-        has = self._has[:, columns]
         found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
-        missing = (self._needed.sum(axis=1) - found) * self._strict
-        uncovered = ((has @ covers) == 0).astype(np.float32)
-        added = [_added(look, place, courtesy) for place in range(len(look.tokens))]
-        quality = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
+        missing = self._needed.sum(axis=1) - found
+        uncovered = ((self._has[:, columns] @ covers) == 0).astype(np.float32)
+        added = [_added(look, place) for place in range(len(look.tokens))]
+        distance = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
         best: dict[str, float] = {}
-        for row in np.argsort(quality, kind="stable").tolist():
-            if quality[row] > 1.0:
+        for row in np.argsort(distance, kind="stable").tolist():
+            if distance[row] > 1.0:
                 break
-            intent = str(self._intents[row])
-            if intent in active:
-                best.setdefault(intent, float(quality[row]))
-        return [Fit(intent, quality) for intent, quality in best.items()]
+            best.setdefault(self._intents[row], float(distance[row]))
+        return best
+
+
+def _added(look: Look, place: int) -> float:
+    token = look.tokens[place]
+    if token.text in ("not", "never") and place in look.denied:
+        return _ADDED_DENIED
+    if token.text in FILLERS:
+        return _ADDED_FILLER
+    return _ADDED if token.is_content else _ADDED_COMMON
 
 
 def _key(position: Position) -> tuple[str, ...]:
-    return (f"{{{position.list}}}",) if position.list else position.words
+    return (f"{{{position.list}}}",) if position.list else tuple(map(stem, position.words))
 
 
-def _values(look: Look) -> Iterable[tuple[str, Sequence[tuple[int, int, float]]]]:
+def _values(look: Look) -> Iterable[tuple[str, Places]]:
     """Yield each {list} with the places of its values."""
     for name, spans in look.spans.items():
         found = [s for s in spans if s.value is not None and (s.is_clear or s.cost <= _LIKELY)]
@@ -143,14 +246,14 @@ def _values(look: Look) -> Iterable[tuple[str, Sequence[tuple[int, int, float]]]
 def _weight(position: Position) -> float:
     if position.list:
         return _SLOT_WEIGHT
-    common = all(is_common(word) and word not in _DECISIVE for word in position.words)
+    common = all(is_common(word) for word in position.words)
     return _COMMON_WEIGHT if common else 1.0
 
 
-def _added(look: Look, place: int, courtesy: Collection[str]) -> float:
-    token = look.tokens[place]
-    if token.text in ("not", "never") and place in look.denied:
-        return _ADDED_DENIED
-    if token.text in FILLERS:
-        return _ADDED_FILLER
-    return _ADDED_COMMON if not token.is_content or token.text in courtesy else _ADDED
+def _pattern(wording: Wording) -> re.Pattern[str]:
+    """Return a pattern that finds the wording, which has words only, in an utterance's stems."""
+    pattern = ""
+    for position in wording:
+        words = "|".join(re.escape(stem(word)) for word in position.words)
+        pattern += f"(?:(?:{words}) )?" if position.optional else f"(?:{words}) "
+    return re.compile(rf"(?<![^ ])(?:{pattern})")

@@ -13,30 +13,17 @@ calls; the index is shared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 import numpy as np
 
-from cordboard.agents.rules.phones import (
-    CHANGE,
-    LETTER_SOUNDS,
-    LOSS,
-    IntArray,
-    encode,
-    sounds,
-)
+from cordboard.agents.rules.phones import CHANGE, LETTER_SOUNDS, LOSS, IntArray, encode, sounds
 from cordboard.agents.rules.words import Token
 
 _START_BITS = 6
 """The word at which a match began is stored in the low bits of its cost."""
 _START_MASK = (1 << _START_BITS) - 1
 _NEVER = 1 << 28
-_LENGTH_STEPS = (9,)
-"""Entries of similar length are aligned together, which wastes little on padding."""
-_NEIGHBOURS = 2
-_SHORT = 14
-"""Utterances up to this many words are compared completely: `at is` may have been ATIS."""
 _FULL_LIMIT_WEIGHT = 260
 """Entries lighter than this (about four sounds) must fit better than long ones."""
 
@@ -56,57 +43,33 @@ class SoundIndex:
     """Expected words and phrases, ready for lookup. `limits` bound the cost of each."""
 
     def __init__(self, phrases: Sequence[str], limits: Sequence[float]) -> None:
-        coded = [encode(phrase_sounds(phrase)) for phrase in phrases]
         self._by_text: dict[str, list[int]] = {}
         for number, phrase in enumerate(phrases):
             self._by_text.setdefault(phrase, []).append(number)
-        self._limits = list(limits)
         self._longest_text = max((len(phrase.split()) for phrase in phrases), default=0)
-        self._blocks: list[_Block] = []
-        bounds = (0, *_LENGTH_STEPS, 10_000)
-        for low, high in pairwise(bounds):
-            chosen = [n for n, code in enumerate(coded) if low < len(code) <= high]
-            if chosen:
-                block = _Block(chosen, [coded[n] for n in chosen], [limits[n] for n in chosen])
-                self._blocks.append(block)
+        codes = [encode(phrase_sounds(phrase)) for phrase in phrases]
+        self._columns = np.arange(len(codes))
+        self._lengths = np.array([len(code) for code in codes], dtype=np.int32)
+        padded = np.zeros((max(map(len, codes), default=0), len(codes)), dtype=np.int32)
+        for column, code in enumerate(codes):
+            padded[: len(code), column] = code
+        self._lost = np.zeros((len(padded) + 1, len(codes)), dtype=np.int32)
+        np.cumsum(LOSS[padded] << _START_BITS, axis=0, out=self._lost[1:])
+        change = CHANGE[:, padded] << _START_BITS
+        self._steps: IntArray = (change - np.diff(self._lost, axis=0)).astype(np.int32)
+        """[heard sound, place, entry] → cost of hearing it for that one, minus the cost of losing
+        it."""
+        self._whole = self._lost[self._lengths, self._columns]
+        self._weights = (self._whole >> _START_BITS).astype(np.float64)
+        self._limits = np.array(limits) * np.minimum(1.0, self._weights / _FULL_LIMIT_WEIGHT)
 
     def find(self, tokens: Sequence[Token]) -> list[Hit]:
         """Return every place where an entry fits within its limit; at most one start for each
         end."""
-        return self._find(tokens, self._strange(tokens))
-
-    def find_all(self, tokens: Sequence[Token]) -> list[Hit]:
-        """Do the same as `find`, but also in common and expected words."""
-        return self._find(tokens, [(0, len(tokens))])
-
-    def _find(self, tokens: Sequence[Token], stretches: Sequence[tuple[int, int]]) -> list[Hit]:
         found = {(hit.entry, hit.end): hit for hit in self._by_spelling(tokens)}
-        for start, end in stretches:
-            spoken = [encode(token_sounds(token)) for token in tokens[start:end]]
-            for block in self._blocks:
-                for hit in block.find(spoken):
-                    hit = replace(hit, start=hit.start + start, end=hit.end + start)
-                    found.setdefault((hit.entry, hit.end), hit)
+        for hit in self._by_sound([encode(token_sounds(token)) for token in tokens]):
+            found.setdefault((hit.entry, hit.end), hit)
         return list(found.values())
-
-    def _strange(self, tokens: Sequence[Token]) -> list[tuple[int, int]]:
-        """Return stretches around words that are neither expected nor common: only these may have
-        been misheard. A word that was misheard as several may take in its neighbours."""
-        if len(tokens) <= _SHORT:
-            return [(0, len(tokens))]
-        near = [False] * len(tokens)
-        for place, token in enumerate(tokens):
-            known = any(self._limits[n] > 0.1 for n in self._by_text.get(token.said, ()))
-            if token.is_content and not known:
-                low = max(0, place - _NEIGHBOURS)
-                near[low : place + _NEIGHBOURS + 1] = [True] * len(
-                    near[low : place + _NEIGHBOURS + 1]
-                )
-        edges = [
-            place for place in range(len(tokens)) if near[place] != (place > 0 and near[place - 1])
-        ]
-        edges += [len(tokens)] * (len(edges) % 2)
-        return list(zip(edges[::2], edges[1::2], strict=True))
 
     def _by_spelling(self, tokens: Sequence[Token]) -> list[Hit]:
         hits: list[Hit] = []
@@ -117,30 +80,7 @@ class SoundIndex:
                 hits += [Hit(entry, start, end, 0.0) for entry in self._by_text.get(text, ())]
         return hits
 
-
-class _Block:
-    """Entries of similar length (one column each) and the tables to align them."""
-
-    def __init__(self, numbers: list[int], codes: list[IntArray], limits: list[float]) -> None:
-        longest = max(len(code) for code in codes)
-        self._numbers = numbers
-        self._columns = np.arange(len(codes))
-        self._lengths = np.array([len(code) for code in codes])
-        padded = np.zeros((longest, len(codes)), dtype=np.int32)
-        for column, code in enumerate(codes):
-            padded[: len(code), column] = code
-        self._lost = np.zeros((longest + 1, len(codes)), dtype=np.int32)
-        np.cumsum(LOSS[padded] << _START_BITS, axis=0, out=self._lost[1:])
-        change = CHANGE[:, padded] << _START_BITS
-        self._steps: IntArray = (change - np.diff(self._lost, axis=0)).astype(np.int32)
-        """[heard sound, place, entry] → cost of hearing it for that one, minus the cost of losing
-        it."""
-        self._whole = self._lost[self._lengths, self._columns]
-        weights = self._whole >> _START_BITS
-        self._weights = weights.astype(np.float64)
-        self._limits = np.array(limits) * np.minimum(1.0, weights / _FULL_LIMIT_WEIGHT)
-
-    def find(self, spoken: Sequence[IntArray]) -> list[Hit]:
+    def _by_sound(self, spoken: Sequence[IntArray]) -> list[Hit]:
         """Align all entries with the words' sounds; see the module's docstring.
 
         Costs are kept relative to `_lost` (the cost of leaving out the entry so far), so that
@@ -168,7 +108,7 @@ class _Block:
         for column in np.nonzero(costs <= self._limits)[0].tolist():
             start = int(whole[column]) & _START_MASK
             if start < end:
-                hits.append(Hit(self._numbers[column], start, end, float(costs[column])))
+                hits.append(Hit(column, start, end, float(costs[column])))
 
 
 def phrase_sounds(phrase: str) -> str:

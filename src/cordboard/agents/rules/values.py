@@ -6,6 +6,7 @@ One `Finder` for each list of the rules: it returns `Span`s, places with a value
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,7 +15,7 @@ from cordboard.agents.rules.dates import DATE_WORDS, LONGEST, read_date, say_dat
 from cordboard.agents.rules.letters import (
     AlphabetHit,
     Spelled,
-    find_spelled,
+    Speller,
     sounds_like,
 )
 from cordboard.agents.rules.numbers import (
@@ -45,7 +46,7 @@ _BARE = 0.1
 """Cost of a figure without a word that shows its kind: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
 _NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
-_NO_NAME = frozenset({"name"})
+_NO_NAME = NUMBER_WORDS | DATE_WORDS | {"name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,37 +134,27 @@ class Finder:
             yield from self._spelled(tokens, around)
 
     def _spelled(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        """Yield codes that are listed, or not but allowed, or something unknown; and the listed
+        codes that a spelled one sounds like."""
         codes = {value for value in self.values if value.isalpha()}
+        speller = Speller(codes, around.words, figures=self.spec.type == "code")
         for length in sorted({len(code) for code in codes} or {self.spec.length or CODE_LENGTH}):
             here = sorted(code for code in codes if len(code) == length)
-            for run in find_spelled(
-                tokens,
-                around.alphabet,
-                length,
-                listed=codes,
-                words=around.words,
-                figures=self.spec.type == "code",
-            ):
-                yield self._spelled_as(run, here)
+            for run in speller.find(tokens, around.alphabet, length):
+                cost = min(0.2, run.doubt / 12)
+                known = self.values.get(run.code)
+                if known is not None:
+                    yield Span(run.start, run.end, known, cost, named=True)
+                elif self.spec.others or self.spec.type != "list":
+                    sure = run.doubt <= _DOUBTED_LETTERS and not (here and run.named)
+                    value = Value(run.code, " ".join(run.code))
+                    limit = 0.14 if sure else 0.0
+                    yield Span(run.start, run.end, value, cost + _NOT_LISTED, limit, named=True)
+                else:
+                    yield Span(run.start, run.end, None, cost)
                 yield from self._resembling(run, here)
-            if here:
-                for run in find_spelled(tokens, around.alphabet, length - 1, words=around.words):
-                    yield from self._resembling(run, here)
-
-    def _spelled_as(self, run: Spelled, listed: Sequence[str]) -> Span:
-        """Return the span of a code of full length: listed, or not but allowed, or something
-        unknown."""
-        cost = min(0.2, run.doubt / 12)
-        known = self.values.get(run.code)
-        if known is not None:
-            return Span(run.start, run.end, known, cost, named=True)
-        if not self.spec.others and self.spec.type == "list":
-            return Span(run.start, run.end, None, cost)
-        sure = run.doubt <= _DOUBTED_LETTERS and (not listed or not any(run.named))
-        value = Value(run.code, " ".join(run.code))
-        return Span(
-            run.start, run.end, value, cost + _NOT_LISTED, 0.14 if sure else 0.0, named=True
-        )
+            for run in speller.find(tokens, around.alphabet, length - 1) if here else ():
+                yield from self._resembling(run, here)
 
     def _resembling(self, run: Spelled, listed: Sequence[str]) -> Iterator[Span]:
         for code in listed:
@@ -224,7 +215,7 @@ class Finder:
                 token = tokens[end - 1]
                 if not token.is_content or not token.text.isalpha() or token.text in _NO_NAME:
                     break
-                name = " ".join(t.text.capitalize() for t in tokens[start:end])
+                name = " ".join(_named(t.written or t.text) for t in tokens[start:end])
                 yield Span(start, end, Value(name, name), 0.1, bare=not cued)
 
     def _texts(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
@@ -245,6 +236,14 @@ _FINDERS: Mapping[str, _Find] = {
     "name": Finder._names,
     "text": Finder._texts,
 }
+
+
+def _named(word: str) -> str:
+    """Return a word of a name with its capitals: as it was written if it has some; `o'brien` is
+    O'Brien."""
+    if word != word.lower():
+        return word
+    return re.sub(r"(^|['-])(\w)(?!$)", lambda match: match[1] + match[2].upper(), word)
 
 
 def _is_timed(tokens: Sequence[Token], start: int) -> bool:

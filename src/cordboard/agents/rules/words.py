@@ -49,16 +49,22 @@ FUNCTION_WORDS = frozenset(
 )
 """Grammar words: leaving them out or adding them says little."""
 
+COMMON = FILLERS | FUNCTION_WORDS
+
 _DENIALS = frozenset("not never neither nor without except".split())
 _AUXILIARIES = frozenset("do does did can could would will should is are am have has was".split())
-_BE = frozenset(("is", "are", "was"))
 _SUBJECTS = frozenset("i we you he she it they there this that".split())
-_PAST = frozenset("was were had did yesterday ago already last used".split())
 _LACKING = frozenset("sure know remember hear catch understand find mind certain".split())
 """Words after a denial that name something missing, not unwanted: `I am not sure`."""
-_TURNS = frozenset("but and so because just rather instead actually only".split())
-"""Words that end the reach of a denial."""
-_REACH = 5
+_REACH = 6
+"""Most words of a denial's clause, where nothing else ends it."""
+_TURNS = frozenset("but and so because just rather instead actually only now thanks thank".split())
+"""Words that begin another clause."""
+_ASKING = frozenset("how what when where which".split())
+_FAREWELLS = frozenset(("bye", "goodbye"))
+_REPORTS = frozenset("say says said tells told asked thinks thought wrote".split())
+_CALLER = frozenset(("i", "we", "me", "us", "to"))
+_NOT_NOW = frozenset("was were had did yesterday ago already last used later".split())
 
 _LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
 _WORD = re.compile(
@@ -81,6 +87,8 @@ class Token:
     """The word in lower case; figures stay figures."""
     said: str
     """The word with figures written out: `22` is `twenty two`."""
+    written: str = ""
+    """The word as the recogniser wrote it."""
     letters: str = ""
     """The letters in capitals, if the recogniser wrote single letters or an abbreviation; else
     empty."""
@@ -95,7 +103,11 @@ class Token:
 
     @property
     def is_content(self) -> bool:
-        return self.text not in FILLERS and self.text not in FUNCTION_WORDS
+        return self.text not in COMMON
+
+
+def is_common(word: str) -> bool:
+    return word in COMMON
 
 
 def tokenise(text: str) -> tuple[Token, ...]:
@@ -158,7 +170,7 @@ def _tokens_of(word: str) -> list[Token]:
     if not lower:
         return []
     letters = word if word.isalpha() and word.isascii() and _is_abbreviation(word) else ""
-    return [Token(lower, lower, letters)]
+    return [Token(lower, lower, re.sub(r"'s$", "", word), letters)]
 
 
 def _is_abbreviation(word: str) -> bool:
@@ -176,44 +188,64 @@ def stem(word: str) -> str:
 
 
 def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
-    """Return the places of the denials and of the words that they affect: the rest of the clause,
-    some words at most. `Don't you have ...?`, `why not` and `I am not sure` deny nothing."""
+    """Return the places of the denials and of the rest of their clauses. `Don't you have ...?`,
+    `why not` and `I am not sure` deny nothing. Numbers and letters are never denied."""
     places: set[int] = set()
+    left = 0
     for place, token in enumerate(tokens):
-        ends = (
-            token.text == "no"
-            and tokens[place + 1 : place + 2]
-            and tokens[place + 1].text == "more"
-        )
-        if not ends and (token.text not in _DENIALS or _is_polite(tokens, place)):
-            continue
-        places.add(place)
-        for other in range(place + 1, min(place + 1 + _REACH, len(tokens))):
-            word = tokens[other].text
-            if tokens[other].after_stop or word in _TURNS or word in NUMBER_WORDS or len(word) == 1:
-                break
-            places.add(other)
+        before = tokens[place - 1].text if place else ""
+        parts = token.text in _FAREWELLS and before not in _DENIALS
+        if token.after_stop or token.text in _TURNS or parts or _is_figure(token.text):
+            left = 0
+        after = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        denies = token.text in _DENIALS or (token.text, after) == ("no", "more")
+        if denies and not _is_polite(tokens, place, after):
+            left = _REACH
+        if left:
+            places.add(place)
+            left -= 1
     return frozenset(places)
 
 
-def _is_polite(tokens: Sequence[Token], place: int) -> bool:
-    follows = tokens[place + 1].text if place + 1 < len(tokens) else ""
+def told_places(tokens: Sequence[Token]) -> frozenset[int]:
+    """Return the places of words that ask for nothing now: words that another person said, and
+    clauses about another time. `I was wondering` asks for the present."""
+    places: set[int] = set()
+    clause: list[int] = []
+    told = reported = False
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1].text if place else ""
+        after = tokens[place + 1].text if place + 1 < len(tokens) else ""
+        asks = token.text in _ASKING | _FAREWELLS or (
+            token.text in _AUXILIARIES and after in _SUBJECTS
+        )
+        turns = asks or (token.text in _TURNS and token.text != "and")
+        if token.after_stop or (turns and not reported):
+            clause, told, reported = [], False, False
+        clause.append(place)
+        if token.text in _REPORTS and len(clause) > 1 and before not in _CALLER | _AUXILIARIES:
+            told = reported = True
+        elif token.text in _NOT_NOW and not after.endswith("ing"):
+            told = True
+            places.update(clause)
+        if told:
+            places.add(place)
+    return frozenset(places)
+
+
+def _is_figure(text: str) -> bool:
+    return text in NUMBER_WORDS or len(text) == 1
+
+
+def _is_polite(tokens: Sequence[Token], place: int, follows: str) -> bool:
     if follows in _LACKING or not place:
         return follows in _LACKING
     before = tokens[place - 1]
-    if before.text == "why":
-        return True
     opens = before.after_stop or tokens[place - 2].text in ("why", "and", "but")
-    return opens and (before.text in _BE or (before.text in _AUXILIARIES and follows in _SUBJECTS))
-
-
-def is_over(tokens: Sequence[Token]) -> bool:
-    """True if the last clause is about the past; `I was wondering` asks for the present."""
-    stops = [place for place, token in enumerate(tokens) if token.after_stop and place]
-    stops = [place for place in stops if any(token.is_content for token in tokens[place:])]
-    tokens = tokens[stops[-1] if stops else 0 :]
-    for token, after in zip(tokens, (*tokens[1:], None), strict=True):
-        polite = after is not None and after.text.endswith("ing")
-        if token.text in _PAST and not polite:
-            return True
-    return False
+    return before.text == "why" or (
+        opens
+        and (
+            before.text in ("is", "are", "was")
+            or (before.text in _AUXILIARIES and follows in _SUBJECTS)
+        )
+    )

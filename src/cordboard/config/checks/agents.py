@@ -20,6 +20,7 @@ def check_agents(config: Config, document: Document, environ: Mapping[str, str])
     """Yield all problems of the agents."""
     yield from _broken_plugins(config, document)
     yield from _keys(config, document, environ)
+    yield from _ending_models(config, document)
     yield from _models_in_files(config, document)
     for name, context in config.contexts.items():
         yield from _on_failure(config, context, ("contexts", name), document)
@@ -49,6 +50,18 @@ def _keys(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
             if missing:
                 place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
                 yield document.problem(place, f"{paid.section.type} has {missing}", fatal=False)
+
+
+def _ending_models(config: Config, document: Document) -> Problems:
+    """Models whose vendors have announced their end should be replaced in time."""
+    for name in providers_in_use(config):
+        provider = config.providers.get(name)
+        for paid in paid_parts(provider) if provider is not None else ():
+            place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
+            for model in paid.section.paid_models:
+                if day := paid.section.end_of(model):
+                    message = f"the model {model} ends on {day}, says its vendor; choose another"
+                    yield document.problem(place, message, fatal=False)
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:

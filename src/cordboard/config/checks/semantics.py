@@ -21,6 +21,8 @@ from cordboard.config.checks.tools import (
     ToolNames,
     check_list,
     check_tools,
+    exposed_by_origin,
+    exposed_reference,
     may_use,
     running_servers,
 )
@@ -43,8 +45,19 @@ def with_defaults(config: Config) -> Config:
     stated = "default_provider" in config.model_fields_set
     if not stated and default_provider not in config.providers and config.providers:
         default_provider = next(iter(config.providers))
+    names = exposed_by_origin(config)
+    contexts = {
+        name: context.model_copy(
+            update={"tools": tuple(exposed_reference(tool, names) for tool in context.tools)}
+        )
+        for name, context in config.contexts.items()
+    }
     return config.model_copy(
-        update={"default_context": default_context, "default_provider": default_provider}
+        update={
+            "default_context": default_context,
+            "default_provider": default_provider,
+            "contexts": contexts,
+        }
     )
 
 
@@ -176,10 +189,17 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _rules(names: ToolNames, context: Context, path: KeyPath, document: Document) -> Problems:
-    """The tools and destinations of the rules must exist."""
+    """The tools and destinations of the rules must exist, and its parts should be of use."""
     rules = context.rules
     if rules is None:
+        for number, name in enumerate(context.fallback):
+            provider = names.config.providers.get(name)
+            if getattr(getattr(provider, "brain", None), "type", "") == "rules":
+                message = f"{name} needs `rules` in this context: it can only apologise without"
+                yield document.problem((*path, "fallback", number), message, fatal=False)
         return
+    for key, message in rules.useless():
+        yield document.problem((*path, "rules", *inner_path(key)), message, fatal=False)
     for tool, key in rules.tools().items():
         if not may_use(names, context, tool):
             message = f"the tool {tool} is not in the `tools` of this context; add it there"

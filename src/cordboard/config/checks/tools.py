@@ -12,7 +12,7 @@ from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.workflows import check_workflows
 from cordboard.config.explain import suggestion
 from cordboard.config.mcp import McpServer
-from cordboard.config.naming import exposed_name, exposed_prefix
+from cordboard.config.naming import exposed_name, exposed_prefix, tool_of_origin
 from cordboard.config.schema import Config, Context
 from cordboard.config.tools.entry import (
     BUILTIN_TOOLS,
@@ -55,6 +55,25 @@ class ToolNames:
         """Exposed names of each server's tools, as far as the file lists them."""
         own = {name for name, entry in config.tools.items() if not isinstance(entry, McpToolEntry)}
         self.known = own.union(BUILTIN_TOOLS, *(self.of_server[name] for name in self.running))
+
+
+def exposed_by_origin(config: Config) -> dict[tuple[str, str], str]:
+    """Return (server, tool) → the exposed name that the file gives it."""
+    names = {
+        (server, tool.name): tool.expose_as
+        for server, section in config.mcp.servers.items()
+        for tool in section.tools
+        if tool.expose_as is not None
+    }
+    entries = config.tools.items()
+    return names | {(e.server, e.tool): name for name, e in entries if isinstance(e, McpToolEntry)}
+
+
+def exposed_reference(name: str, names: Mapping[tuple[str, str], str]) -> str:
+    """Return the exposed name for `mcp:server:tool` in a context's list; any other name as it
+    is."""
+    origin = tool_of_origin(name)
+    return name if origin is None else names.get(origin) or exposed_name(*origin)
 
 
 def may_use(names: ToolNames, context: Context, tool: str) -> bool:

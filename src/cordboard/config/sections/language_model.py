@@ -45,6 +45,12 @@ class LanguageModelBrain(PartSection):
     max_rounds: int = Field(
         5, ge=1, le=20, description="Highest number of rounds of tool calls in one answer."
     )
+    speak_results: bool = Field(
+        False,
+        description="Speak a tool's own sentence (its `message`, `speech_field` or "
+        "`speech_template`) instead of the model's words about it: for small models, which get "
+        "facts wrong.",
+    )
     max_history_turns: int = Field(
         50, ge=1, le=1_000, description="Turns of the caller that are sent to the model."
     )
@@ -78,6 +84,23 @@ class ModelBrain(LanguageModelBrain, Service):
         le=10,
         description="Number of retries of a request that failed before its first word.",
     )
+    token_command: tuple[str, ...] = Field(
+        (),
+        max_length=50,
+        description="Program and arguments that print a token, in place of a key that stays: "
+        "`[gcloud, auth, print-access-token]`. It is sent as `Authorization: Bearer`.",
+    )
+    token_lifetime_s: int = Field(
+        1_800,
+        ge=60,
+        le=86_400,
+        description="Life of such a token in seconds. The command runs again before it is over.",
+    )
+
+    @property
+    def needs_key(self) -> bool:
+        """A command that prints tokens takes the place of the key."""
+        return not self.token_command
 
 
 Temperature = Annotated[

@@ -50,6 +50,11 @@ _MOST_MURMURS = 4
 _SHORT_ANSWER = 3
 """A complete answer of up to this many words is taken at once; longer ones may have a tail
 ("please") behind a comma's pause of about 0.3 s. The dialogue counts digits and letters."""
+_CLOSING = re.compile(
+    r"\b(bye|thanks|thank you|very much|so much|day|evening|night|weekend|later|all|everything|"
+    r"nothing else|bye now|goodbye)\W*$"
+)
+"""The end of a farewell: no tail follows, however long it was."""
 _DANGLING = frozenset(
     "a an the for at in on of to from with and or but my is are was it's i'm i'd um uh er well "
     "about near into between your their our this these than because while if whether whose which "
@@ -85,7 +90,8 @@ def clue_of(text: str, *, complete: bool) -> TextClue:
     words = _WORD.findall(text.lower())
     if not words:
         return TextClue.NOTHING
-    if complete and (len(words) <= _SHORT_ANSWER or _is_sign(words[-1])):
+    ended = _is_sign(words[-1]) or _CLOSING.search(text.lower())
+    if complete and (len(words) <= _SHORT_ANSWER or ended):
         return TextClue.COMPLETE
     if is_murmur(text):
         return TextClue.MURMUR

@@ -41,12 +41,9 @@ class GuardedPath:
     def __init__(self, path: MediaPath, source: Source) -> None:
         self._path = path
         self._source = source
+        self.connect_seconds = float(path.connect_seconds)
         self._reports = True
         """False once its `report`, which is called many times a second, has failed."""
-
-    @property
-    def connect_seconds(self) -> float:
-        return self._path.connect_seconds
 
     @property
     def trouble(self) -> str:
@@ -58,7 +55,7 @@ class GuardedPath:
     def health(self) -> Mapping[str, Any]:
         try:
             found = dict(self._path.health())
-            json.dumps(found, allow_nan=False)  # as `/health` writes it
+            json.dumps(found, allow_nan=False)  # otherwise nothing of `/health` could be shown
         except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
             return {"trouble": failure_of(self._source, "health", error)}
         return found

@@ -128,7 +128,9 @@ class Desk:
         self._payload = payload
         self._tracing = tracing
         self._log = log.bind(
-            call_id=line.call_id, context=line.context_name, provider=line.provider_name
+            call_id=line.call_id,
+            context_name=line.context_name,
+            provider_name=line.provider_name,
         )
         self._policy = DeskPolicy()
         self._fillers = FillerChoice()

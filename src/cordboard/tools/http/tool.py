@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -48,6 +48,8 @@ NOT_FOUND = "Sorry, I could not find that."
 REFUSED = "Sorry, that service did not accept this."
 INLINE_BYTES = 64 * 1024
 """A longer answer is parsed beside the event loop."""
+
+Read = TypeVar("Read")
 
 log = structlog.get_logger()
 
@@ -118,8 +120,8 @@ class HttpRequestTool:
         try:
             answer = await self._answer(request)
             if not self._reader.is_success(answer.status):
-                return self._refused(answer, request, run)
-            data = await self._read(answer)
+                return await self._refused(answer, request, run)
+            data = await _read(self._reader.data, answer)
         except HttpError as error:
             self._tell(str(error), request, run)
             raise self._speakable(error) from error
@@ -141,15 +143,10 @@ class HttpRequestTool:
             )
         return await client.send(request, self._reach)
 
-    async def _read(self, answer: HttpAnswer) -> Any:
-        if len(answer.body) > INLINE_BYTES:
-            return await asyncio.to_thread(self._reader.data, answer)
-        return self._reader.data(answer)
-
-    def _refused(self, answer: HttpAnswer, request: HttpRequest, run: ToolRun) -> ToolResult:
+    async def _refused(self, answer: HttpAnswer, request: HttpRequest, run: ToolRun) -> ToolResult:
         """Handle a status that is not a success: for the caller, the model and the operator."""
         error = status_error(answer.status)
-        said = self._reader.message(answer)
+        said = await _read(self._reader.message, answer)
         self._tell(f"{error}: {said}" if said else str(error), request, run, answer.status)
         if not self.spec.speech.speaks_errors:
             said = ""
@@ -184,6 +181,13 @@ class HttpRequestTool:
             status=status,
             error=error,
         )
+
+
+async def _read(read: Callable[[HttpAnswer], Read], answer: HttpAnswer) -> Read:
+    """Read an answer, a long one beside the event loop."""
+    if len(answer.body) > INLINE_BYTES:
+        return await asyncio.to_thread(read, answer)
+    return read(answer)
 
 
 def _key(run: ToolRun) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -228,7 +229,7 @@ class _Expansion:
         return children
 
     def _target(self, reference: str) -> Any:
-        pointer = reference.removeprefix("#")
+        pointer = unquote(reference.removeprefix("#"))
         if pointer in self._anchors:
             return self._anchors[pointer]
         return at_pointer(self._root, pointer)

@@ -45,6 +45,8 @@ def sentence(data: Any, speech: Speech, fallback: str = "") -> str:
 def summary(data: Any) -> str:
     """Return a sentence that names only the kind of a result."""
     if isinstance(data, dict):
+        if data == {"result": None}:
+            return "I found nothing."
         if set(data) == {"result"} and isinstance(data["result"], (bool, int, float)):
             words = as_words(data["result"])
             return FETCHED if words is None else f"The result is {words}."

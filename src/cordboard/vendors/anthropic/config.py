@@ -33,6 +33,7 @@ class AnthropicBrain(ModelBrain):
     """Anthropic's Messages."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
+    domain: ClassVar[str] = "anthropic.com"
 
     type: Literal["anthropic"] = Field(description="The kind of brain.")
     model: str = Field("claude-haiku-5-5", min_length=1, description="The model.")

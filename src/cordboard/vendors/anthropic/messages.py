@@ -2,8 +2,9 @@
 
 After the types of anthropic 2.12 (`message_create_params`, `raw_message_stream_event`). There the
 caller speaks first, and turns alternate; tool results begin the caller's next message. Thoughts are
-sealed and go back with the message that contains the tool calls. The version, and the header of the
-key, are those of the SDK.
+sealed and go back with the message that contains the tool calls. Where the service runs tools of
+its own (by `extra`), it may pause (`pause_turn`): then the message goes back whole, and it goes on.
+The version, and the header of the key, are those of the SDK.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ _REASONS: Mapping[str, Reason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refused",
+    "pause_turn": "paused",
 }
 _BUSY = ("overloaded_error", "rate_limit_error")
 _MOST_BLOCKS = 128
+_THOUGHTS = ("thinking", "redacted_thinking")
 
 
 class AnthropicWire:
@@ -72,8 +75,7 @@ class AnthropicWire:
         self.models_path = f"/v1/models/{settings.model}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        version = {"anthropic-version": VERSION}
-        return {**version, "Authorization": f"Bearer {key}"} if key else version
+        return {"anthropic-version": VERSION, **self._settings.request_headers(key)}
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings
@@ -131,6 +133,8 @@ def _blocks(message: Message) -> list[JsonObject]:
             result = {"type": "tool_result", "tool_use_id": wish_id, "content": content}
             return [{**result, "is_error": True} if failed else result]
         case AgentSaid(text, wishes, kept):
+            if any(block.get("type") == "text" for block in kept):
+                return [*kept, *map(_use, wishes)]  # paused: as it was, word for word
             said = [{"type": "text", "text": text.rstrip()}] if text.strip() else []
             return [*kept, *said, *map(_use, wishes)]
 
@@ -189,6 +193,7 @@ class MessagesReader(Reader):
             case "message_stop":
                 if self._reason is None:
                     raise ValueError
+                yield from self._kept(paused=self._reason == "paused")
                 yield Finished(self._reason, _amounts(self._usage))
             case "error":
                 yield _broken(object_of(data.get("error")))
@@ -202,12 +207,10 @@ class MessagesReader(Reader):
         if index in self._blocks or len(self._blocks) >= _MOST_BLOCKS:
             raise ValueError
         kind = text_of(block.get("type"))
-        begun = _Block(kind)
+        begun = _Block(kind, whole=dict(block))
         if kind == "tool_use":
             begun.wish_id, begun.name = text_of(block.get("id")), text_of(block.get("name"))
             begun.given = object_of(block.get("input"))
-        elif kind in ("thinking", "redacted_thinking"):
-            begun.whole = dict(block)
         self._blocks[index] = begun
         if kind == "text" and (text := text_of(block.get("text"))):
             yield TextPiece(text)
@@ -217,9 +220,12 @@ class MessagesReader(Reader):
         match text_of(delta.get("type")), block.kind:
             case "text_delta", "text":
                 text = text_of(delta.get("text"))
+                block.whole["text"] = text_of(block.whole.get("text")) + text
                 if text:
                     yield TextPiece(text)
-            case "input_json_delta", "tool_use":
+            case "input_json_delta", kind if kind != "text" and kind not in _THOUGHTS:
+                if kind == "over":
+                    raise ValueError
                 block.json += text_of(delta.get("partial_json"))
             case "thinking_delta", "thinking":
                 thought = text_of(delta.get("thinking"))
@@ -233,15 +239,23 @@ class MessagesReader(Reader):
     def _whole(self, index: int) -> Iterator[Read]:
         block = self._blocks[index]
         kind, block.kind = block.kind, "over"
+        if kind == "over":
+            raise ValueError
         if kind == "tool_use":
             if not block.name:
                 raise ValueError
             arguments = block.json or orjson.dumps(block.given).decode()
             yield ToolWish(block.wish_id, block.name, arguments)
-        elif kind in ("thinking", "redacted_thinking"):
-            yield Kept(block.whole)
-        elif kind == "over":
-            raise ValueError
+        elif block.json:  # a tool of the service's own
+            block.whole["input"] = object_of(orjson.loads(block.json))
+
+    def _kept(self, *, paused: bool) -> Iterator[Read]:
+        """Return what must go back: the thoughts; of a paused answer everything, in its order."""
+        for block in self._blocks.values():
+            kind = block.whole.get("type")
+            empty = kind == "text" and not text_of(block.whole.get("text")).strip()
+            if kind in _THOUGHTS or (paused and kind != "tool_use" and not empty):
+                yield Kept(block.whole)
 
 
 def _index(data: JsonObject) -> int:

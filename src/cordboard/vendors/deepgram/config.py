@@ -233,6 +233,8 @@ class DeepgramAgentProvider(RealtimeProvider):
     """Deepgram Voice Agent: hears and speaks by itself."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
+    key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram_agent"] = Field(description="The kind of provider.")
     slow_response: SlowResponse = Field(
@@ -285,6 +287,8 @@ class DeepgramStt(Service):
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
+    key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram"] = Field(description="The kind of recogniser.")
     model: str = Field("nova-3", min_length=1, description="Deepgram's `model`.")
@@ -314,6 +318,8 @@ class DeepgramFluxStt(Service):
     """Deepgram Flux (`/v2/listen`): it also decides the end of the caller's turn."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
+    key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram_flux"] = Field(description="The kind of recogniser.")
     model: str = Field(
@@ -367,6 +373,8 @@ class DeepgramTts(Service):
     """Deepgram's streaming speech synthesis (`/v1/speak`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("DEEPGRAM_API_KEY",)
+    domain: ClassVar[str] = "deepgram.com"
+    key_header: ClassVar[tuple[str, str]] = ("Authorization", "Token ")
 
     type: Literal["deepgram"] = Field(description="The kind of voice.")
     model: str = Field(

@@ -92,6 +92,6 @@ def flux_service(settings: DeepgramFluxStt, key: str) -> ListenService:
         model=settings.model,
         url=websocket_url(settings.base_url or BASE_URL, "/v2/listen"),
         query=tuple(query),
-        headers={"Authorization": f"Token {key}"},
+        headers=settings.request_headers(key),
         connect_seconds=settings.connect_timeout_ms / 1000,
     )

@@ -14,7 +14,7 @@ BASE_URL = "https://api.deepgram.com"
 def probes(section: Service, key: str) -> tuple[Probe, ...]:
     """Return one probe for the key, and one for the model of a recogniser or voice."""
     base = http_base(section, BASE_URL)
-    headers = {"Authorization": f"Token {key}"}
+    headers = section.request_headers(key)
     key_probe = Probe("key", f"{base}/v1/auth/token", headers)
     if isinstance(section, DeepgramAgentProvider):
         return (key_probe,)

@@ -93,7 +93,7 @@ def listen_service(settings: DeepgramStt, key: str) -> ListenService:
         model=settings.model,
         url=websocket_url(settings.base_url or BASE_URL, "/v1/listen"),
         query=tuple(query),
-        headers={"Authorization": f"Token {key}"},
+        headers=settings.request_headers(key),
         connect_seconds=settings.connect_timeout_ms / 1000,
     )
 

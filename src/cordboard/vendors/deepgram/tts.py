@@ -1,21 +1,19 @@
 """Deepgram's speech synthesis, `/v1/speak`: texts in, raw sound out, over kept connections.
 
-A connection speaks one text at a time. A text that is given up is cancelled with `Clear`; the
-connection is used again when the service has answered `Cleared`. So the calls share a few
-connections, and a sentence need not wait for a handshake.
+A text that is given up is cancelled with `Clear`, which the service answers with `Cleared`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator
 from urllib.parse import urlencode
 
+from cordboard.agents.pipeline.kept_connections import KeptConnections, SpeakingConnection
 from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
-from cordboard.errors import FailureKind, VoiceError
+from cordboard.errors import VoiceError
 from cordboard.net.failures import kind_of_status
 from cordboard.net.service_websocket import (
     Address,
@@ -37,79 +35,45 @@ MOST_CHARACTERS = 2000
 FLUSHES, FLUSHES_WITHIN = 18, 60.0
 """Flushes of one connection, within seconds: the service allows 20 in 60 s; then another connection
 is used."""
-MOST_IDLE = 8
-IDLE_SECONDS = 50.0
-"""Seconds for which an unused connection is kept."""
+_SERVICE = "Deepgram's speech synthesis"
 _MOST_MALFORMED = 20
 
 
-class _Mouthpiece:
-    """One connection. Implements `service_websocket.Receiver`."""
+class _Mouthpiece(SpeakingConnection):
+    """One connection."""
 
-    def __init__(self, connection: ServiceConnection, source_rate: int) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._connection = connection
-        self.source_rate = source_rate
-        self._pieces: deque[bytes] = deque()
-        self._news = asyncio.Event()
-        self._flushed = False
-        self._clearing = False
-        self._problem: VoiceError | None = None
+    def __init__(self, connection: ServiceConnection, rate: int) -> None:
+        super().__init__(connection, rate, _SERVICE)
         self._malformed = 0
         self._flushes: deque[float] = deque(maxlen=FLUSHES)
-        self.idle_since = self._loop.time()
         connection.take(self)
 
     @property
     def usable(self) -> bool:
-        """True if it can take the next text."""
-        if self._problem is not None or not self._connection.alive or self._clearing:
-            return False
         flushes = self._flushes
-        return len(flushes) < FLUSHES or self._loop.time() - flushes[0] > FLUSHES_WITHIN
+        rested = len(flushes) < FLUSHES or self._loop.time() - flushes[0] > FLUSHES_WITHIN
+        return super().usable and rested
 
-    @property
-    def lives(self) -> bool:
-        return self._problem is None and self._connection.alive
-
-    async def speak(self, text: str) -> AsyncGenerator[bytes, None]:
-        """Yield the sound of a text as it arrives. Raises `VoiceError`."""
-        self._pieces.clear()
-        self._flushed = False
+    def _request(self, text: str) -> None:
         self._flushes.append(self._loop.time())
         for start in range(0, len(text), MOST_CHARACTERS):
             speak, flush = wire.speak_messages(text[start : start + MOST_CHARACTERS])
             self._connection.send_text(speak)
         self._connection.send_text(flush)
-        try:
-            while True:
-                while self._pieces:
-                    yield self._pieces.popleft()
-                if self._flushed:
-                    return
-                if self._problem is not None:
-                    raise self._problem
-                self._news.clear()
-                await self._news.wait()
-        finally:
-            self.idle_since = self._loop.time()
-            if not self._flushed and self.lives:
-                self._clearing = True
-                self._connection.send_text(wire.CLEAR)
+
+    def _take_back(self) -> None:
+        self._connection.send_text(wire.CLEAR)
 
     async def close(self) -> None:
         if self._connection.alive:
             self._connection.send_text(wire.CLOSE)
-        await self._connection.close()
-
-    def abort(self) -> None:
-        self._connection.abort()
+        await super().close()
 
     def receive_text(self, message: bytes) -> None:
         told, words = wire.read(message)
         match told:
             case Told.FLUSHED if not self._clearing:
-                self._flushed = True
+                self._spoken = True
             case Told.CLEARED:
                 self._clearing = False
             case Told.REFUSED:
@@ -123,19 +87,11 @@ class _Mouthpiece:
         self._news.set()
 
     def receive_binary(self, data: bytes) -> None:
-        if not self._clearing:
-            self._pieces.append(data)
-            self._news.set()
+        self._heard(data)
 
     def connection_lost(self, code: int | None, problem: str) -> None:
         refused = code in (1007, 1008)
         self._fail(problem, "refused" if refused else "dropped")
-
-    def _fail(self, problem: str, kind: FailureKind) -> None:
-        if self._problem is None:
-            self._problem = VoiceError(f"Deepgram's speech synthesis: {problem}", kind)
-            self._connection.abort()
-        self._news.set()
 
 
 class DeepgramSynthesis:
@@ -147,17 +103,14 @@ class DeepgramSynthesis:
         self._settings = settings
         self.provider = settings.type
         self.model = settings.model
-        self._headers = {"Authorization": f"Token {key}"}
+        self._headers = settings.request_headers(key)
         self._tls: ssl.SSLContext | None = None
-        self._idle: list[_Mouthpiece] = []
-        self._look: asyncio.TimerHandle | None = None
-        self._closing: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self._kept = KeptConnections(self._connected)
 
     async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """See `Synthesis.speak`."""
         source_rate = next((made for made in RATES if made >= rate), RATES[-1])
-        mouthpiece = self._taken(source_rate) or await self._connected(source_rate)
+        mouthpiece = await self._kept.take(source_rate)
         sound = PcmStream(source_rate, rate)
         spoken = mouthpiece.speak(text)
         try:
@@ -166,15 +119,11 @@ class DeepgramSynthesis:
             yield sound.flush()
         finally:
             await spoken.aclose()
-            self._give_back(mouthpiece)
+            self._kept.give_back(mouthpiece)
 
     async def close(self) -> None:
         """Close the idle connections now, and the speaking ones when they have finished."""
-        self._closed = True
-        if self._look is not None:
-            self._look.cancel()
-        idle, self._idle = self._idle, []
-        await asyncio.gather(*(mouthpiece.close() for mouthpiece in idle), *self._closing)
+        await self._kept.close()
 
     def address(self, rate: int) -> Address:
         """Return the address to connect to."""
@@ -188,54 +137,16 @@ class DeepgramSynthesis:
         url = websocket_url(settings.base_url or BASE_URL, "/v1/speak")
         return Address(f"{url}?{urlencode(query)}", self._headers, max_message_bytes=2**20)
 
-    # Connections.
-
-    def _taken(self, rate: int) -> _Mouthpiece | None:
-        """Return the most recently used connection, so that unneeded ones can expire."""
-        for mouthpiece in reversed(self._idle):
-            if mouthpiece.source_rate == rate and mouthpiece.usable:
-                self._idle.remove(mouthpiece)
-                return mouthpiece
-        return None
-
     async def _connected(self, rate: int) -> _Mouthpiece:
         if self._tls is None:
             self._tls = await load_trusted()
-        connection = ServiceConnection(self.address(rate), "Deepgram's speech synthesis")
+        connection = ServiceConnection(self.address(rate), _SERVICE)
         try:
             await connection.open(self._tls, self._settings.connect_timeout_ms / 1000)
         except NotConnected as error:
             kind = "connect" if error.status is None else kind_of_status(error.status)
             raise VoiceError(error.problem, kind) from error
         return _Mouthpiece(connection, rate)
-
-    def _give_back(self, mouthpiece: _Mouthpiece) -> None:
-        if not mouthpiece.lives:
-            mouthpiece.abort()
-        elif self._closed or len(self._idle) >= MOST_IDLE:
-            self._drop(mouthpiece)
-        else:
-            self._idle.append(mouthpiece)
-            if self._look is None:
-                self._look = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop_old)
-
-    def _drop(self, mouthpiece: _Mouthpiece) -> None:
-        task = asyncio.get_running_loop().create_task(mouthpiece.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-
-    def _drop_old(self) -> None:
-        self._look = None
-        loop = asyncio.get_running_loop()
-        kept: list[_Mouthpiece] = []
-        for mouthpiece in self._idle:
-            if mouthpiece.lives and loop.time() - mouthpiece.idle_since < IDLE_SECONDS:
-                kept.append(mouthpiece)
-            else:
-                self._drop(mouthpiece)
-        self._idle = kept
-        if kept:
-            self._look = loop.call_later(IDLE_SECONDS, self._drop_old)
 
 
 def deepgram_voice(settings: DeepgramTts, key: str) -> ServiceVoice:

@@ -41,6 +41,8 @@ class ElevenLabsAgentProvider(RealtimeProvider):
     """ElevenLabs Agents: hears and speaks by itself."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("ELEVENLABS_API_KEY",)
+    domain: ClassVar[str] = "elevenlabs.io"
+    key_header: ClassVar[tuple[str, str]] = ("xi-api-key", "")
 
     type: Literal["elevenlabs_agent"] = Field(description="The kind of provider.")
     agent_id: _Id = Field(description="The agent at ElevenLabs: `agent_...`.")
@@ -106,6 +108,8 @@ class ElevenLabsTts(Service):
     """ElevenLabs' streaming speech synthesis (`/v1/text-to-speech/{voice}/stream`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("ELEVENLABS_API_KEY",)
+    domain: ClassVar[str] = "elevenlabs.io"
+    key_header: ClassVar[tuple[str, str]] = ("xi-api-key", "")
 
     type: Literal["elevenlabs"] = Field(description="The kind of voice.")
     voice_id: str = Field(

@@ -20,7 +20,7 @@ def agent_probes(section: ElevenLabsAgentProvider, key: str) -> tuple[Probe, ...
 
     if not key:
         return ()  # a public agent: it cannot be verified
-    base, headers = http_base(section, BASE_URL), {"xi-api-key": key}
+    base, headers = http_base(section, BASE_URL), section.request_headers(key)
     url = f"{base}/v1/convai/agents/{path_part(section.agent_id)}"
     judge = partial(unfit, section)
     agent = Probe(f"agent {section.agent_id}", url, headers, judge, _UNKNOWN)
@@ -30,7 +30,11 @@ def agent_probes(section: ElevenLabsAgentProvider, key: str) -> tuple[Probe, ...
 
 def voice_probes(section: ElevenLabsTts, key: str) -> tuple[Probe, ...]:
     """Return one probe for the voice, one for the model."""
-    base, headers, model = http_base(section, BASE_URL), {"xi-api-key": key}, section.model_id
+    base, headers, model = (
+        http_base(section, BASE_URL),
+        section.request_headers(key),
+        section.model_id,
+    )
 
     def listed(told: Any) -> str:
         names = {entry.get("model_id") for entry in entries({"models": told}, "models")}

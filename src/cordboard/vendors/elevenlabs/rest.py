@@ -29,16 +29,22 @@ _MOST_PAGES = 100
 class ElevenLabsRest:
     """Requests of one account. Use as `async with`."""
 
-    def __init__(self, base_url: str | None, key: str, seconds: float) -> None:
-        """`seconds`: the timeout of one request."""
+    def __init__(
+        self,
+        base_url: str | None,
+        key: str,
+        seconds: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`seconds`: the timeout of one request. `headers`: those of each request; default: the
+        key's."""
         self._base_url = (base_url or BASE_URL).rstrip("/")
         self._seconds = seconds
         self._key = key
-        headers = {"xi-api-key": key}
         self._http = ServiceHttp(
             "ElevenLabs",
             self._base_url,
-            headers,
+            {"xi-api-key": key} if headers is None else headers,
             connect_seconds=seconds,
             silence_seconds=seconds,
         )

@@ -33,7 +33,7 @@ class ElevenLabsSynthesis:
         self._http = ServiceHttp(
             "ElevenLabs' speech synthesis",
             settings.base_url or BASE_URL,
-            {"xi-api-key": key},
+            settings.request_headers(key),
             VoiceError,
             connect_seconds=settings.connect_timeout_ms / 1000,
             silence_seconds=NEXT_SOUND_SECONDS,

@@ -114,6 +114,8 @@ class GeminiLiveProvider(RealtimeProvider):
     """Gemini Live: hears and speaks by itself."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    domain: ClassVar[str] = "googleapis.com"
+    key_header: ClassVar[tuple[str, str]] = ("x-goog-api-key", "")
 
     type: Literal["gemini_live"] = Field(description="The kind of provider.")
     api_version: str = Field(
@@ -199,6 +201,8 @@ class GeminiBrain(ModelBrain):
     """Gemini's `streamGenerateContent`."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    domain: ClassVar[str] = "googleapis.com"
+    key_header: ClassVar[tuple[str, str]] = ("x-goog-api-key", "")
 
     type: Literal["gemini"] = Field(description="The kind of brain.")
     model: str = Field("gemini-3.8-flash", min_length=1, description="The model.")

@@ -55,6 +55,9 @@ _REASONS: Mapping[str, Reason] = {
     "MODEL_ARMOR": "refused",
 }
 _MOST_WISHES = 64
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""Signature of a call that Gemini did not make itself, such as one that its model wrote as text
+(ai.google.dev, thought signatures)."""
 
 
 class GeminiWire:
@@ -69,11 +72,13 @@ class GeminiWire:
         self.model = settings.model
         self.base_url = settings.base_url or BASE_URL
         name = settings.model.removeprefix("models/")
-        self.path = f"/{API_VERSION}/models/{name}:streamGenerateContent?alt=sse"
-        self.models_path = f"/{API_VERSION}/models/{name}"
+        # Vertex AI: the address has the version, the project and the publisher.
+        version = "" if "/publishers/" in self.base_url else f"/{API_VERSION}"
+        self.path = f"{version}/models/{name}:streamGenerateContent?alt=sse"
+        self.models_path = f"{version}/models/{name}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        return {"x-goog-api-key": key} if key else {}
+        return self._settings.request_headers(key)
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings
@@ -137,8 +142,8 @@ def _parts(message: Message) -> list[JsonObject]:
 def _call(wish: ToolWish) -> JsonObject:
     call: JsonObject = {"name": wish.name, "args": arguments_of(wish)}
     part: JsonObject = {"functionCall": _with_id(call, wish.wish_id)}
-    if wish.signature:
-        part["thoughtSignature"] = wish.signature
+    if wish.signature or wish.wish_id.startswith(OWN_ID):
+        part["thoughtSignature"] = wish.signature or _NO_SIGNATURE
     return part
 
 

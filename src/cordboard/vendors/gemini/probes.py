@@ -23,4 +23,4 @@ def probes(section: GeminiLiveProvider | GeminiBrain, key: str) -> tuple[Probe, 
 
     model = section.model.removeprefix("models/")
     url = f"{http_base(section, BASE_URL)}/v1beta/models/{path_part(model)}"
-    return (Probe(f"model {model}", url, {"x-goog-api-key": key}, can),)
+    return (Probe(f"model {model}", url, section.request_headers(key), can),)

@@ -55,15 +55,52 @@ class GgufBrain(LanguageModelBrain):
         8_192, ge=512, description="Tokens of prompt, tools, conversation and answer together."
     )
     n_threads: int = Field(2, ge=1, le=256, description="Threads of the model.")
-    temperature: Temperature = None
+    temperature: Temperature = 0
     top_p: TopP = None
     max_tokens: int = Field(300, ge=1, description="Most tokens of one answer.")
+    tool_calls: Literal["text", "template"] = Field(
+        "text",
+        description="`text`: tools are described in the prompt, and called by a line of text that "
+        "a grammar keeps in form: for small models. `template`: the way of the file's own "
+        "template, for models that were trained for tools.",
+    )
+    missing_arguments: str = Field(
+        "Please tell me {arguments}.",
+        min_length=1,
+        max_length=300,
+        description="Question to the caller where a call lacks required arguments, with "
+        "`tool_calls: text`; `{arguments}` are their names.",
+    )
+    speak_results: bool = Field(
+        True,
+        description="Speak a tool's own sentence (its `message`, `speech_field` or "
+        "`speech_template`) instead of the model's words about it, which may be wrong.",
+    )
+    spoken_style: str = Field(
+        "You are talking with the caller on the telephone: what you write is spoken aloud. Answer "
+        "in one or two short sentences of plain speech.",
+        description="Instructions for the model after the context's prompt; empty = none.",
+    )
+    max_history_tokens: int = Field(
+        3_000,
+        ge=500,
+        le=1_000_000,
+        description="Size of the conversation that is sent, estimated at four characters a token; "
+        "with prompt and tools it must fit into `n_ctx`. The oldest turns are dropped beyond it.",
+    )
+    wait_ms: int = Field(
+        10_000,
+        ge=0,
+        le=120_000,
+        description="Longest wait for the model while it answers another call; then the context's "
+        "`fallback` takes over.",
+    )
     first_token_ms: int = Field(
         30_000,
         ge=100,
         le=600_000,
-        description="Timeout for the start of an answer; the model reads the "
-        "first prompt of a call at some 100 tokens a second.",
+        description="Timeout for the start of an answer, once it is this call's turn; the model "
+        "reads a new prompt at some 50 to 100 tokens a second.",
     )
 
     @property

@@ -1,9 +1,13 @@
 """A language model in a GGUF file: llama.cpp (xllamacpp) in this process, in its own thread.
 
 It has the interface of OpenAI's Chat Completions. It gives one answer at a time; a waiting request
-has `first_token_ms`. A cancelled answer stops at its next token or, while the prompt is still being
-read, when that is done. The text it has read stays in memory: the next turn of the same
-conversation only reads the new part.
+has `wait_ms`, and then `first_token_ms` for its first word. A cancelled answer stops at its next
+token or, while the prompt is still being read, when that is done. The text that it has read stays
+in memory: the next turn of the same conversation only reads the new part, and the beginning of a
+conversation can be read before it is needed (`read_ahead`).
+
+Tools are called in text (`cordboard.vendors.local.tools_in_text`), within a grammar where llama.cpp
+was built with llguidance, as in the wheels for Linux.
 
 llama.cpp parses the file: use one that you trust.
 """
@@ -12,26 +16,49 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import secrets
 import threading
-from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import structlog
 
-from cordboard.agent_api.language_model import Finished, ModelEvent, ModelRequest
-from cordboard.agents.llm.wire import Broken
+from cordboard.agent_api.language_model import (
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    TextPiece,
+    ToolWish,
+)
+from cordboard.agents.llm.wire import Broken, Read
+from cordboard.agents.llm.written_calls import WrittenCalls
 from cordboard.errors import BrainError
 from cordboard.net.server_events import ServerSentEvent
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.local.config import GgufBrain
+from cordboard.vendors.local.tools_in_text import (
+    UNSAID_BIAS,
+    chat_messages,
+    grammar,
+    question,
+    unsaid,
+)
 from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 from cordboard.vendors.openai.config import OpenAIChatBrain
 from cordboard.vendors.openai.limits import OPENAI_CHAT
+
+PREFIX_MEMORY_MB = 512
+"""Memory for the beginnings of several contexts, besides the one in use (llama.cpp's `cache_ram`):
+about 30 kB a token with a model of 1.5 billion parameters."""
+_NOTED_WAIT = 0.05
+"""Seconds of waiting for another answer that are logged."""
 
 log = structlog.get_logger()
 
@@ -48,7 +75,7 @@ def gguf_problem(settings: GgufBrain) -> BrainError | None:
 
 
 class GgufModel:
-    """Implements `LanguageModel`. Made without an event loop."""
+    """Implements `LanguageModel` and `ReadsAhead`. Made without an event loop."""
 
     provider = "gguf"
 
@@ -65,6 +92,8 @@ class GgufModel:
         self._wire = OpenAIChatWire(spoken)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gguf")
         self._server: Any = None
+        self._grammars = False
+        """True if llama.cpp understands the grammars of `tools_in_text`."""
 
     @property
     def model(self) -> str:
@@ -84,11 +113,13 @@ class GgufModel:
     def warm(self) -> None:
         """Do nothing: there is nothing to connect."""
 
+    def read_ahead(self, beginning: ModelRequest) -> Future[None]:
+        return self._thread.submit(self._read, beginning)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
         chunks: asyncio.Queue[JsonObject | None] = asyncio.Queue()
         given_up = threading.Event()
-        body = self._wire.body(request)
 
         def take(chunk: JsonObject) -> bool:
             """Called in the model's thread; return True to stop the answer."""
@@ -99,17 +130,20 @@ class GgufModel:
                     given_up.set()
             return given_up.is_set()
 
-        working = loop.run_in_executor(self._thread, self._work, body, take, given_up)
+        working = loop.run_in_executor(self._thread, self._work, request, take, given_up)
         working.add_done_callback(lambda _: chunks.put_nowait(None))
         try:
+            await self._its_turn(chunks)
             reader = self._wire.reader()
+            calls = _CheckedCalls(request, self._settings)
             seconds = self._settings.first_token_ms / 1000
             while (chunk := await self._next(chunks, seconds)) is not None:
                 seconds = self._settings.stall_ms / 1000
                 for read in reader.take(ServerSentEvent(data=orjson.dumps(chunk).decode())):
                     if isinstance(read, Broken):
                         raise BrainError(f"the model gave up: {read.message}", read.kind)
-                    yield read
+                    for event in calls.take(read):
+                        yield event
             error = working.exception()
             if error is not None:
                 raise BrainError(f"the model failed: {error}") from error
@@ -117,8 +151,8 @@ class GgufModel:
             if not whole:
                 raise BrainError("the model ended in the middle of its answer", "dropped")
             for read in whole:
-                if isinstance(read, Finished) or not isinstance(read, Broken):
-                    yield read
+                for event in calls.take(read):
+                    yield event
         finally:
             given_up.set()
 
@@ -126,6 +160,19 @@ class GgufModel:
         """Free the model's memory when its current work is done. Idempotent."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._unload)
+
+    async def _its_turn(self, chunks: asyncio.Queue[JsonObject | None]) -> None:
+        """Wait until the model takes this request."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._settings.wait_ms / 1000):
+                await chunks.get()
+        except TimeoutError:
+            log.warning("gguf_busy", model=self.model, waited_ms=self._settings.wait_ms)
+            raise BrainError("the model is busy with other answers", "quota") from None
+        waited = time.monotonic() - began
+        if waited >= _NOTED_WAIT:
+            log.info("gguf_waited", model=self.model, waited_ms=round(waited * 1000))
 
     @staticmethod
     async def _next(chunks: asyncio.Queue[JsonObject | None], seconds: float) -> JsonObject | None:
@@ -137,9 +184,43 @@ class GgufModel:
 
     # In the model's thread.
 
-    def _work(self, body: JsonObject, take: Any, given_up: threading.Event) -> None:
-        if not given_up.is_set():
-            self._loaded().handle_chat_completions(body, take)
+    def _work(
+        self,
+        request: ModelRequest,
+        take: Callable[[JsonObject], bool],
+        given_up: threading.Event,
+    ) -> None:
+        if not take(_BEGUN):
+            self._loaded().handle_chat_completions(self._body(request), take)
+
+    def _body(self, request: ModelRequest) -> JsonObject:
+        if self._settings.tool_calls == "template":
+            return self._wire.body(request)
+        body = self._wire.body(replace(request, tools=()))
+        body["messages"] = chat_messages(request)
+        if self._grammars:
+            body["grammar"] = grammar(request)
+            body["logit_bias"] = UNSAID_BIAS if request.tools else []
+        return body
+
+    def _read(self, beginning: ModelRequest) -> None:
+        """Read a beginning into the memory of a loaded model. Raises nothing: a failure is that of
+        the first answer too, which reports it."""
+        if self._server is None:
+            return
+        began = time.monotonic()
+        last: JsonObject = {}
+        body = {**self._body(beginning), "max_tokens": 0}
+        try:
+            self._server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
+        except (RuntimeError, ValueError) as error:
+            last["error"] = str(error)
+        if last.get("error"):
+            log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
+            return
+        tokens = (last.get("timings") or {}).get("prompt_n")
+        took = round((time.monotonic() - began) * 1000)
+        log.info("gguf_read_ahead", model=self.model, tokens=tokens, took_ms=took)
 
     def _loaded(self) -> Any:
         """Return the model; the first user loads it. Raises `BrainError`."""
@@ -154,16 +235,51 @@ class GgufModel:
             params.model.path = settings.model
             params.n_ctx = settings.n_ctx
             params.n_parallel = 1
+            params.cache_ram_mib = PREFIX_MEMORY_MB
             params.cpuparams.n_threads = settings.n_threads
             params.cpuparams_batch.n_threads = settings.n_threads
             params.use_jinja = True
+            params.prefill_assistant = False  # a beginning ends with words of the agent
             params.verbosity = -1
+            # llama.cpp also listens on a port of the loopback interface; only we may use it.
+            params.api_keys = [secrets.token_hex()]
             try:
                 self._server = xllamacpp.Server(params)
             except RuntimeError as error:
                 raise BrainError(f"{settings.model} cannot be loaded: {error}") from error
-            log.info("gguf_loaded", model=self.model)
+            form = xllamacpp.json_schema_to_grammar({"type": "object"})
+            self._grammars = form.startswith("%llguidance")
+            log.info("gguf_loaded", model=self.model, grammars=self._grammars)
         return self._server
 
     def _unload(self) -> None:
         self._server = None
+
+
+_BEGUN: JsonObject = {}
+"""Stands in the queue for the moment at which the model takes a request."""
+
+
+class _CheckedCalls:
+    """Finds the calls in an answer's text; one that lacks arguments becomes a question."""
+
+    def __init__(self, request: ModelRequest, settings: GgufBrain) -> None:
+        self._request = request
+        self._settings = settings
+        self._calls = WrittenCalls(request.tools)
+
+    def take(self, read: Read) -> Iterator[ModelEvent]:
+        match read:
+            case Broken():
+                return
+            case TextPiece(text) if self._settings.tool_calls == "text":
+                yield from map(self._checked, self._calls.feed(text))
+            case Finished(reason):
+                yield from map(self._checked, self._calls.flush(cut=reason == "length"))
+                yield read
+            case _:
+                yield read
+
+    def _checked(self, piece: TextPiece | ToolWish) -> TextPiece | ToolWish:
+        missing = unsaid(piece, self._request) if isinstance(piece, ToolWish) else ()
+        return TextPiece(question(missing, self._settings.missing_arguments)) if missing else piece

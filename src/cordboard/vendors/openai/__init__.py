@@ -1,4 +1,4 @@
-"""OpenAI: Realtime, transcription, speech, Chat Completions and Responses."""
+"""OpenAI: Realtime, Live, transcription, speech, Chat Completions and Responses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from cordboard.agent_api.provider import Parts, Provider
 from cordboard.vendors.openai.config import (
+    LOCAL_COLD_START_MS,
     OpenAIChatBrain,
+    OpenAILiveProvider,
     OpenAIRealtimeProvider,
     OpenAIResponsesBrain,
     OpenAIStt,
@@ -33,6 +35,12 @@ def _realtime(section: OpenAIRealtimeProvider, parts: Parts) -> ServiceProtocol:
     return OpenAIProtocol(section, parts.key)
 
 
+def _live(section: OpenAILiveProvider, parts: Parts) -> ServiceProtocol:
+    from cordboard.vendors.openai.live.protocol import OpenAILiveProtocol
+
+    return OpenAILiveProtocol(section, parts.key)
+
+
 def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
     from cordboard.vendors.openai.stt import OpenAIRecogniser
 
@@ -40,16 +48,29 @@ def _stt(section: OpenAIStt, parts: Parts) -> Recogniser:
 
 
 def _tts(section: OpenAITts, parts: Parts) -> Voice:
-    from cordboard.vendors.openai.tts import openai_voice
+    from cordboard.agents.pipeline.service_voice import ServiceVoice
 
-    return openai_voice(section, parts.key)
+    if section.over_realtime:
+        from cordboard.vendors.openai.realtime_voice import RealtimeSynthesis
+
+        return ServiceVoice(RealtimeSynthesis(section, parts.key))
+    from cordboard.vendors.openai.tts import OpenAISynthesis
+
+    return ServiceVoice(OpenAISynthesis(section, parts.key))
 
 
 def _chat(section: OpenAIChatBrain, parts: Parts) -> LanguageModel:
     from cordboard.agents.llm.http_model import HttpModel
+    from cordboard.agents.llm.local_server import LocalServerModel
     from cordboard.vendors.openai.chat_completions import OpenAIChatWire
 
-    return HttpModel(OpenAIChatWire(section), section, parts.key)
+    wire, cold = OpenAIChatWire(section), section.cold_start_ms
+    own = section.base_url is not None and section.api_key is None
+    if cold is None and own and not section.token_command:
+        cold = LOCAL_COLD_START_MS
+    if not cold:
+        return HttpModel(wire, section, parts.key)
+    return LocalServerModel(wire, section, parts.key, cold / 1000)
 
 
 def _responses(section: OpenAIResponsesBrain, parts: Parts) -> LanguageModel:
@@ -68,6 +89,16 @@ PROVIDERS = (
         OPENAI_REALTIME,
         REALTIME_PAYLOAD,
         probes,
+    ),
+    Provider(
+        "openai_live",
+        "agent",
+        OpenAILiveProvider,
+        _live,
+        OPENAI_REALTIME,
+        REALTIME_PAYLOAD,
+        probes,
+        tries_session=False,
     ),
     Provider("openai", "stt", OpenAIStt, _stt, probes=probes),
     Provider("openai_chat", "llm", OpenAIChatBrain, _chat, OPENAI_CHAT, CHAT_PAYLOAD, probes),

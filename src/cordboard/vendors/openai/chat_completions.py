@@ -1,7 +1,9 @@
 """OpenAI's Chat Completions, and all that speak like it (Ollama, vLLM, llama.cpp). Pure.
 
 After the types of openai 3.54 (`ChatCompletionChunk`, `completion_create_params`). Compatible
-services leave out ids, indexes and usage, or give arguments as an object: that is understood.
+services differ, and are understood all the same: they leave out ids, indexes, usage or the reason
+of the end, use one index for all calls (Ollama before 0.21, ollama/ollama#15457), give arguments as
+an object or text as a list of parts (Mistral), or send the whole answer at once.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.extra_settings import with_extra
+from cordboard.agents.llm.messages import CALL_BEGINS
 from cordboard.agents.llm.wire import (
     Broken,
     Read,
@@ -44,6 +47,7 @@ from cordboard.vendors.openai.limits import CHAT_PAYLOAD, OPENAI_CHAT
 BASE_URL = "https://api.openai.com/v1"
 _REASONS: Mapping[str, Reason] = {
     "stop": "stop",
+    "eos_token": "stop",  # text-generation-inference
     "tool_calls": "tools",
     "function_call": "tools",
     "length": "length",
@@ -68,13 +72,17 @@ class OpenAIChatWire:
         self.models_path = f"/models/{settings.model}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return self._settings.request_headers(key)
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings
         messages: list[JsonObject] = []
         if request.system:
             messages.append({"role": "system", "content": request.system})
+        # The templates of some open models (Gemma, Mistral) fail unless the caller speaks first.
+        first = request.messages[0] if request.messages else None
+        if settings.base_url is not None and isinstance(first, AgentSaid):
+            messages.append(_message(CallerSaid(CALL_BEGINS)))
         messages += map(_message, request.messages)
         body: JsonObject = {
             "model": settings.model,
@@ -97,7 +105,9 @@ class OpenAIChatWire:
                 body["tool_choice"] = "none"
             elif settings.parallel_tool_calls is not None:
                 body["parallel_tool_calls"] = settings.parallel_tool_calls
-        return with_extra(body, settings.extra)
+        whole = with_extra(body, settings.extra)
+        # Null means "not set" here; Mistral refuses settings that it does not know, also as null.
+        return {name: value for name, value in whole.items() if value is not None}
 
     def reader(self) -> ChatReader:
         return ChatReader()
@@ -142,58 +152,90 @@ class ChatReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._wishes: dict[int, _Wish] = {}
+        self._wishes: list[_Wish] = []
+        self._at: dict[int, _Wish] = {}
+        """The last call of each index."""
+        self._any_text = False
         self._reason: Reason | None = None
         self._amounts: dict[str, float] = {}
 
     def read(self, data: JsonObject) -> Iterator[Read]:
-        if data.get("error"):
-            yield broken_of(data["error"])
+        if data.get("error") or data.get("object") == "error":
+            yield broken_of(data.get("error") or data)
             return
         if data.get("usage") is not None:
             self._amounts = _amounts(object_of(data["usage"]))
         choices = list_of(data.get("choices"))
         self.alive += 1
         for choice in choices[:1]:
-            delta = object_of(choice.get("delta"))
-            text = text_of(delta.get("content")) or text_of(delta.get("refusal"))
+            delta = object_of(choice.get("delta")) or object_of(choice.get("message"))
+            text = _text(delta.get("content")) or text_of(delta.get("refusal"))
             reason = text_of(choice.get("finish_reason"))
-            self._note_wishes(list_of(delta.get("tool_calls")))
+            calls = delta.get("tool_calls")
+            self._note_wishes(list_of([calls] if isinstance(calls, dict) else calls))
             if text:
+                self._any_text = True
                 yield TextPiece(text)
             if reason:
                 self._reason = _REASONS.get(reason, "other")
 
     def end(self) -> list[Read]:
-        """End the answer. Usage comes after the reason, and the end after both."""
-        if self._reason is None:
-            return []
+        """End the answer. Usage comes after the reason, and the end after both. Snowflake gives no
+        reason: there the mark of the end is enough."""
         wishes: list[Read] = [
             ToolWish(wish.wish_id, wish.name, wish.arguments or "{}")
-            for _, wish in sorted(self._wishes.items())
+            for wish in self._wishes
             if wish.name
         ]
-        reason: Reason = "tools" if wishes and self._reason == "stop" else self._reason
+        reason = self._reason
+        if reason is None and self.done and (wishes or self._any_text):
+            reason = "stop"
+        if reason is None:
+            return []
+        if wishes and reason == "stop":
+            reason = "tools"
         return [*wishes, Finished(reason, self._amounts)]
 
     def _note_wishes(self, deltas: list[JsonObject]) -> None:
         for delta in deltas:
-            index = delta.get("index")
-            wish_id = text_of(delta.get("id"))
-            if not isinstance(index, int) or isinstance(index, bool):
-                index = len(self._wishes) if wish_id or not self._wishes else max(self._wishes)
             function = object_of(delta.get("function"))
+            wish_id = text_of(delta.get("id")) or text_of(function.get("id"))
             name = text_of(function.get("name"))
             arguments = function.get("arguments")
             if isinstance(arguments, dict):
                 arguments = orjson.dumps(arguments).decode()
             words = text_of(arguments)
-            if index not in self._wishes and len(self._wishes) >= MOST_WISHES:
-                raise ValueError
-            wish = self._wishes.setdefault(index, _Wish())
+            wish = self._wish(delta.get("index"), wish_id, name)
             wish.wish_id = wish_id or wish.wish_id
             wish.name = name or wish.name
             wish.arguments += words
+
+    def _wish(self, index: object, wish_id: str, name: str) -> _Wish:
+        """Return the call that a delta belongs to."""
+        last = self._wishes[-1] if self._wishes else None
+        if isinstance(index, int) and not isinstance(index, bool):
+            wish = self._at.get(index)
+            another = wish is not None and wish.name and name
+            if wish is not None and not (another and wish_id and wish_id != wish.wish_id):
+                return wish
+        else:
+            index = len(self._at)
+            same = last and (wish_id == last.wish_id if wish_id else not (name and last.name))
+            if last is not None and same:
+                return last
+        if len(self._wishes) >= MOST_WISHES:
+            raise ValueError
+        wish = self._at[index] = _Wish()
+        self._wishes.append(wish)
+        return wish
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message's content: a text, or parts of which some are thoughts."""
+    if not isinstance(content, list):
+        return text_of(content)
+    texts = (text_of(part.get("text")) for part in list_of(content) if part.get("type") == "text")
+    return "".join(texts)
 
 
 def broken_of(error: Any) -> Broken:

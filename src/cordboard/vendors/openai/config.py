@@ -7,9 +7,10 @@ G.711 both ways, and audio answers.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from cordboard.config.patterns import LANGUAGE, ToolName
 from cordboard.config.section import Section
@@ -17,6 +18,28 @@ from cordboard.config.sections.language_model import Effort, ModelBrain, Tempera
 from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Keyterms, Service
+
+_ENDS: dict[str, tuple[str, ...]] = {
+    "2026-10-23": (
+        *("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
+    ),
+    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"),
+    "2027-01-06": ("gpt-4o-mini-tts", "tts-1", "tts-1-hd"),
+    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
+    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini"),
+    "2027-02-26": (
+        *("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize"),
+    ),
+    "2027-04-01": ("gpt-5.1", "gpt-5.4-nano"),
+}
+MODEL_ENDS = {model: day for day, models in _ENDS.items() for model in models}
+"""Announced ends (openai 3.54: deprecated values of `ChatModel`, `SpeechModel`, `AudioModel` and
+`RealtimeSessionCreateRequest`; developers.openai.com/api/docs/deprecations). Others become known by
+`cordboard check --online`."""
+
+
+_SPEECH_MODEL = "gpt-4o-mini-tts"
+_FASTEST_REALTIME = 1.5
 
 
 def _kind_of_turns(value: object) -> str | None:
@@ -128,6 +151,8 @@ class OpenAIRealtimeProvider(RealtimeProvider):
     word for word, so fillers are the engine's unless `slow_response` says otherwise."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
     model: str = Field(
@@ -166,7 +191,9 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         None, description="Only for models that reason; left out: the model's own."
     )
     tool_choice: Literal["auto", "none", "required"] | ChosenFunction = Field(
-        "auto", description="`auto`, `none`, `required`, or a section that names one tool."
+        "auto",
+        description="`auto`, `none`, `required`, or a section that names one tool. The last two "
+        "count for the first answer to a turn of the caller: after a tool's result it is `auto`.",
     )
     truncation: Literal["auto", "disabled"] | RetentionRatio = Field(
         "auto", description="Handling of a conversation that is too long for the model."
@@ -177,10 +204,82 @@ class OpenAIRealtimeProvider(RealtimeProvider):
         return self.model, self.transcription.model
 
 
+class ResponsesReasoning(Section):
+    """`reasoning:` of OpenAI's Responses."""
+
+    effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
+    mode: str | None = Field(None, description="`standard` or `pro`.")
+
+
+class TextSettings(Section):
+    """`text:` of OpenAI's Responses."""
+
+    verbosity: Literal["low", "medium", "high"] | None = Field(
+        None, description="Length of the answers."
+    )
+
+
+class Delegation(Section):
+    """The Responses model that does the tasks which the talking model delegates: it calls the
+    tools."""
+
+    model: str = Field("gpt-5.4-mini", min_length=1, description="The model of Responses.")
+    reasoning: ResponsesReasoning | None = Field(None, description="The model's reasoning.")
+    text: TextSettings | None = Field(None, description="Form of its answers.")
+    max_output_tokens: int | None = Field(
+        None, ge=16, description="Most tokens of one answer, those of reasoning included."
+    )
+    parallel_tool_calls: bool | None = Field(
+        None, description="Whether several tools may be called at once."
+    )
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = Field(
+        None, description="Service tier that is paid for."
+    )
+
+
+class OpenAILiveProvider(RealtimeProvider):
+    """OpenAI Live (GPT-Live): a model that listens and speaks at the same time, and delegates tasks
+    to a Responses model. It cannot be held to given words, so fillers are the engine's."""
+
+    key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+
+    type: Literal["openai_live"] = Field(description="The kind of provider.")
+    model: str = Field("gpt-live-1", min_length=1, max_length=200, description="The Live model.")
+    voice: str = Field(
+        "marin",
+        min_length=1,
+        max_length=200,
+        description="`marin`, `cedar`, `alloy`, `beacon`, `gleam`, `willow`, ..., or the id of a "
+        "voice of your own (`voice_…`).",
+    )
+    instructions: str | None = Field(
+        None,
+        max_length=16_000,
+        description="Manner of speech and when to delegate; follows the context's prompt. Left "
+        "out: short sentences, and each task is delegated.",
+    )
+    greeting: Literal["provider", "engine"] = Field(
+        "provider",
+        description="Voice of the greeting: `provider` = the model, in about these words; "
+        "`engine` = the engine's own voice, exactly and at once.",
+    )
+    delegation: Delegation = Field(
+        Delegation(), description="The model that does the tasks and calls the tools."
+    )
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return self.model, self.delegation.model
+
+
 class OpenAIStt(Service):
     """OpenAI's transcription of whole utterances (`/v1/audio/transcriptions`)."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of recogniser.")
     model: str = Field("gpt-transcribe", min_length=1, description="OpenAI's `model`.")
@@ -199,12 +298,20 @@ class OpenAIStt(Service):
 
 
 class OpenAITts(Service):
-    """OpenAI's speech synthesis (`/v1/audio/speech`)."""
+    """OpenAI's speech synthesis: a Realtime model that reads given words aloud, or, for other
+    models, `/v1/audio/speech`, as compatible services have it."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
-    model: str = Field("gpt-4o-mini-tts", min_length=1, description="OpenAI's `model`.")
+    model: str = Field(
+        "",
+        description="A model whose name begins with `gpt-realtime` speaks over Realtime, any other "
+        "one by `/v1/audio/speech`, whose models OpenAI ends on 2027-01-06. Left out: "
+        "`gpt-realtime-2.1-mini`; with a `base_url` `gpt-4o-mini-tts`.",
+    )
     voice: str = Field(
         "marin",
         min_length=1,
@@ -213,7 +320,30 @@ class OpenAITts(Service):
     instructions: str = Field(
         "", max_length=4_096, description="OpenAI's `instructions`: style of speech."
     )
-    speed: float = Field(1.0, ge=0.25, le=4.0, description="OpenAI's `speed`.")
+    speed: float = Field(
+        1.0, ge=0.25, le=4.0, description="OpenAI's `speed`; over Realtime at most 1.5."
+    )
+
+    @property
+    def chosen_model(self) -> str:
+        return self.model or ("gpt-realtime-2.1-mini" if self.base_url is None else _SPEECH_MODEL)
+
+    @property
+    def over_realtime(self) -> bool:
+        return self.chosen_model.startswith("gpt-realtime")
+
+    @property
+    def paid_models(self) -> tuple[str, ...]:
+        return (self.chosen_model,)
+
+    @model_validator(mode="after")
+    def _not_too_fast(self) -> Self:
+        if self.over_realtime and self.speed > _FASTEST_REALTIME:
+            raise ValueError(f"speed: over Realtime at most {_FASTEST_REALTIME}")
+        return self
+
+
+LOCAL_COLD_START_MS = 60_000
 
 
 class OpenAIChatBrain(ModelBrain):
@@ -223,6 +353,8 @@ class OpenAIChatBrain(ModelBrain):
     """
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_chat"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
@@ -247,31 +379,27 @@ class OpenAIChatBrain(ModelBrain):
         None, description="Service tier that is paid for."
     )
 
+    cold_start_ms: int | None = Field(
+        None,
+        ge=0,
+        le=600_000,
+        description="In place of `first_token_ms`, for a server that has not answered for four "
+        "minutes: it may have to load its model. Such a server also reads the prompts ahead, at "
+        "start-up. 0 = neither. Left out: 60000 with a `base_url` and no `api_key`, otherwise 0.",
+    )
+
     @property
     def needs_key(self) -> bool:
         """A service of your own needs no key."""
-        return self.base_url is None
-
-
-class ResponsesReasoning(Section):
-    """`reasoning:` of OpenAI's Responses."""
-
-    effort: Effort | None = Field(None, description="Amount of reasoning before the answer.")
-    mode: str | None = Field(None, description="`standard` or `pro`.")
-
-
-class TextSettings(Section):
-    """`text:` of OpenAI's Responses."""
-
-    verbosity: Literal["low", "medium", "high"] | None = Field(
-        None, description="Length of the answers."
-    )
+        return self.base_url is None and super().needs_key
 
 
 class OpenAIResponsesBrain(ModelBrain):
     """OpenAI's Responses."""
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
+    domain: ClassVar[str] = "openai.com"
+    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
 
     type: Literal["openai_responses"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")

@@ -2,7 +2,8 @@
 
 After the types of openai 3.54 (`openai.types.responses`). The whole conversation is sent each time
 (`store: false`): it must be cut at the point the caller has heard, which the service cannot know.
-Where the model reasons, its sealed reasoning goes back with the message it belongs to.
+Where the model reasons, its sealed reasoning goes back with the message it belongs to. The `phase`
+of a message (`commentary` before a tool call, `final_answer`; gpt-5.4 and later) goes back with it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class OpenAIResponsesWire:
         self.models_path = f"/models/{settings.model}"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        return self._settings.request_headers(key)
 
     def body(self, request: ModelRequest) -> JsonObject:
         settings = self._settings
@@ -97,10 +98,11 @@ def _items(message: Message) -> Iterator[JsonObject]:
         case ToolAnswered(wish_id, _, payload, _):
             output = orjson.dumps(payload).decode()
             yield {"type": "function_call_output", "call_id": wish_id, "output": output}
-        case AgentSaid(text, wishes, kept):
+        case AgentSaid(text, wishes, kept, lasting):
             yield from kept
             if text:
-                yield {"type": "message", "role": "assistant", "content": text}
+                said: JsonObject = {"type": "message", "role": "assistant", "content": text}
+                yield dict(said, **(lasting[0] if lasting else {}))
             for wish in wishes:
                 yield {
                     "type": "function_call",
@@ -157,6 +159,8 @@ class ResponsesReader(Reader):
                     raise ValueError
                 self._wished = True
                 yield ToolWish(wish_id, name, text_of(item.get("arguments")) or "{}")
+            case "message" if item.get("phase"):
+                yield Kept({"phase": text_of(item["phase"])}, lasting=True)
             case "reasoning" if item.get("encrypted_content"):
                 kept = ("type", "id", "summary", "encrypted_content")
                 yield Kept({name: item[name] for name in kept if name in item})

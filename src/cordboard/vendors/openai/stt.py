@@ -55,7 +55,7 @@ class OpenAIRecogniser:
         self._http = ServiceHttp(
             "OpenAI's transcription",
             settings.base_url or BASE_URL,
-            {"Authorization": f"Bearer {key}"},
+            settings.request_headers(key),
             RecogniserError,
             connect_seconds=settings.connect_timeout_ms / 1000,
             silence_seconds=SILENCE_SECONDS,

@@ -10,7 +10,6 @@ from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import (
     NEXT_SOUND_SECONDS,
     PaidBy,
-    ServiceVoice,
 )
 from cordboard.errors import VoiceError
 from cordboard.net.service_http import ServiceHttp
@@ -30,15 +29,15 @@ class OpenAISynthesis:
     def __init__(self, settings: OpenAITts, key: str) -> None:
         self._settings = settings
         self.provider = settings.type
-        self.model = settings.model
+        self.model = settings.chosen_model
         # The later models are billed by tokens of sound, which are not reported; they follow its
         # length.
-        by_text = settings.model in _PAID_BY_TEXT
+        by_text = self.model in _PAID_BY_TEXT
         self.paid_by: PaidBy = "characters" if by_text else "seconds"
         self._http = ServiceHttp(
             "OpenAI's speech synthesis",
             settings.base_url or BASE_URL,
-            {"Authorization": f"Bearer {key}"},
+            settings.request_headers(key),
             VoiceError,
             connect_seconds=settings.connect_timeout_ms / 1000,
             silence_seconds=NEXT_SOUND_SECONDS,
@@ -57,12 +56,12 @@ class OpenAISynthesis:
         settings = self._settings
         own = settings.voice.startswith(_OWN_VOICE)
         body: dict[str, Any] = {
-            "model": settings.model,
+            "model": self.model,
             "input": text[:MOST_CHARACTERS],
             "voice": {"id": settings.voice} if own else settings.voice,
             "response_format": "pcm",
         }
-        if settings.instructions and settings.model not in _WITHOUT_INSTRUCTIONS:
+        if settings.instructions and self.model not in _WITHOUT_INSTRUCTIONS:
             body["instructions"] = settings.instructions
         if settings.speed != 1.0:
             body["speed"] = settings.speed
@@ -70,8 +69,3 @@ class OpenAISynthesis:
 
     async def close(self) -> None:
         await self._http.close()
-
-
-def openai_voice(settings: OpenAITts, key: str) -> ServiceVoice:
-    """Return the voice, for all calls."""
-    return ServiceVoice(OpenAISynthesis(settings, key))

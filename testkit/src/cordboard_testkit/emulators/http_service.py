@@ -1,4 +1,4 @@
-"""An emulated service by HTTP: a small application on uvicorn, on loopback, port 0.
+"""An emulated service by HTTP: a small application on uvicorn, on loopback.
 
 Base of the emulators that answer a POST with JSON, events or audio. It records
 requests (`Book`), refuses in the service's words (`Refused`), and resets a connection in the
@@ -77,14 +77,18 @@ class HttpService:
     """Serves routes from `async with` to its end."""
 
     def __init__(
-        self, routes: Sequence[BaseRoute], websockets: type[asyncio.Protocol] | None = None
+        self,
+        routes: Sequence[BaseRoute],
+        websockets: type[asyncio.Protocol] | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         """`websockets`: uvicorn's side of the websocket routes, if there are any."""
         self._app = Starlette(routes=routes)
         self._websockets = websockets
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
-        self.port = 0
+        self.port = port
 
     @property
     def origin(self) -> str:
@@ -95,7 +99,11 @@ class HttpService:
         # The protocol number lets asyncio set TCP_NODELAY; without it each answer takes 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", 0))
+        try:
+            listener.bind(("127.0.0.1", self.port))
+        except OSError:
+            listener.close()
+            raise
         self.port = int(listener.getsockname()[1])
         self._server = _Guest(self._app, self._websockets)
         self._task = asyncio.create_task(self._server.serve([listener]))

@@ -10,29 +10,42 @@
 
 A script is consumed in order, one `Answer` for each turn of the caller; after the last one the
 service says `otherwise`. It ignores the caller's words: recognition is not
-emulated, but `Answer.heard` is the text that the service claims to have understood.
+emulated, but `Answer.heard` is the text that the service claims to have understood. A script that
+`improvises` gets each turn of the caller instead, and makes the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 When: TypeAlias = Literal[
-    "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message"
+    "connect", "setup", "greeting", "turn", "sound", "ask", "result", "answer", "message", "request"
 ]
 """The moment of a fault: before the connection is accepted; instead of accepting the session; at
 the first sound of the greeting; when a turn of the caller has ended; in the middle of the sound of
 an answer; right after a tool call; right after a tool's result has arrived, before the answer to
-it; at the beginning of an answer; at any message after the first `after`."""
+it; at the beginning of an answer; at any message after the first `after`; when the client requests
+an answer."""
 Do: TypeAlias = Literal[
-    "refuse", "close", "drop", "stall", "garbage", "error", "duplicate", "go_away", "cancel_tool"
+    "refuse",
+    "close",
+    "drop",
+    "stall",
+    "garbage",
+    "error",
+    "duplicate",
+    "go_away",
+    "cancel_tool",
+    "write",
+    "misread",
 ]
 """The effect of a fault: HTTP `code` instead of the connection; close with `code`; the socket is
 reset; the service goes silent and continues to read; it sends garbage; it sends its protocol's
 error `code`; it sends its last message twice; it announces that it will close soon; it cancels the
-tools that it has requested."""
+tools that it has requested; it writes its answer instead of speaking it; it
+says other words than it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerTurn:
+    """A turn of the caller, as the service got it."""
+
+    words: str = ""
+    """The text that was written to the service."""
+    sound: bytes = b""
+    """The voice that it heard instead: s16 mono."""
+    rate: int = 8000
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the service may request: `name`, `description`, `parameters` (JSON Schema)."""
+
+
+SILENCE = CallerTurn()
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault that happens once."""
 
@@ -80,6 +109,8 @@ class Script:
     faults: tuple[Fault, ...] = ()
     thinking_ms: int = 50
     """Time from the end of a turn, or the last result, to the first audio."""
+    improvises: Callable[[CallerTurn], Answer] | None = None
+    """Makes each answer, instead of `answers`. It may block: the service thinks meanwhile."""
 
 
 class Prompter:
@@ -98,8 +129,14 @@ class Prompter:
         """Seconds."""
         return self._script.thinking_ms / 1000
 
-    def answer(self) -> Answer:
+    @property
+    def improvises(self) -> bool:
+        return self._script.improvises is not None
+
+    def answer(self, turn: CallerTurn = SILENCE) -> Answer:
         """Return the reaction to the next turn."""
+        if self._script.improvises is not None:
+            return self._script.improvises(turn)
         at, self._next = self._next, self._next + 1
         answers = self._script.answers
         return answers[at] if at < len(answers) else self._script.otherwise

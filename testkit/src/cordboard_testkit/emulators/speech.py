@@ -17,6 +17,8 @@ from cordboard.audio.resample import Resampler, to_floats, to_pcm
 
 MS_PER_LETTER = 60
 _BETWEEN_MS = 40
+_LEAD_MS = 300
+"""Sound from before the voice that belongs to the turn: its first consonant is quiet."""
 _LOUD = 500
 """Peak (s16) from which a frame counts as voice: speech by telephone has thousands."""
 
@@ -85,6 +87,8 @@ class TurnGate:
         self._heard_ms = 0.0
         self._loud_ms = 0.0
         self._quiet_ms = 0.0
+        self.sound = bytearray()
+        """The current or last turn, from a little before its first sound."""
         self.speaking = False
         self.started_ms = 0
         """Start of the current or last turn."""
@@ -93,6 +97,9 @@ class TurnGate:
 
     def hear(self, pcm: bytes) -> str:
         """Take s16 sound; returns `started`, `stopped` (the silence is long enough), or ""."""
+        if not self.speaking:
+            del self.sound[: -2 * self._per_ms * _LEAD_MS]
+        self.sound += pcm
         samples = np.frombuffer(pcm, "<i2", len(pcm) // 2)
         ms = len(samples) / self._per_ms
         self._heard_ms += ms

@@ -27,6 +27,7 @@ class SpeechEmulator:
         routes: Sequence[BaseRoute],
         speaker: Speaker | None,
         piece_seconds: float,
+        port: int = 0,
     ) -> None:
         """`piece_seconds`: time from one piece of audio to the next."""
         self.prompter = Prompter(script or Script())
@@ -36,7 +37,7 @@ class SpeechEmulator:
         """Number of answers that the client abandoned."""
         self._speaker = speaker or Beeper()
         self._piece_seconds = piece_seconds
-        self._service = HttpService(routes)
+        self._service = HttpService(routes, port=port)
 
     @property
     def url(self) -> str:

@@ -9,7 +9,7 @@ or spoils the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -21,6 +21,7 @@ from starlette.routing import Route
 from cordboard_testkit.emulators.http_service import Asked, Book, HttpService, Refused, in_pieces
 from cordboard_testkit.emulators.script import (
     Answer,
+    CallerTurn,
     Fault,
     Prompter,
     Script,
@@ -91,13 +92,20 @@ class Language(Protocol):
 class TextEmulator:
     """An emulated language model; a context manager."""
 
-    def __init__(self, script: Script, routes: Sequence[Route], retry_after: float = 1) -> None:
+    def __init__(
+        self, script: Script, routes: Sequence[Route], retry_after: float = 1, port: int = 0
+    ) -> None:
         self.script = script
         self._prompter = Prompter(script)
         self._answers: dict[int, Answer] = {}
         self._retry_after = retry_after
-        self._service = HttpService([*routes])
+        self._service = HttpService([*routes], port=port)
         self._book = Book()
+        self.streams = True
+        """False: it sends each answer at once, whatever was asked for, as simple servers do."""
+        self.cold_seconds = 0.0
+        """Time that the model takes to load; the first request waits for it, and others with it."""
+        self._loaded_at: float | None = None
         self.gave_up = 0
         """Number of answers whose reader left before the end."""
 
@@ -161,9 +169,12 @@ class TextEmulator:
         fault = self._fault_before(wanted)
         if fault is not None:
             return await self._fail(request, language, fault)
-        reply = self._reply(wanted)
+        await self._load()
+        # One token: the prompt is only to be read.
+        one = body.get("max_tokens") == 1
+        reply = Reply("A") if one else self._reply(wanted, body)
         await asyncio.sleep(self._prompter.thinking)
-        if not wanted.stream:
+        if not (wanted.stream and self.streams):
             return JSONResponse(language.whole(body, reply))
         events = self._events(request, language, body, reply)
         return StreamingResponse(in_pieces(events), media_type="text/event-stream")
@@ -173,14 +184,21 @@ class TextEmulator:
         status, told = language.refusal(refused)
         return JSONResponse(told, status, headers=refused.headers)
 
+    async def _load(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._loaded_at is None:
+            self._loaded_at = now + self.cold_seconds
+        await asyncio.sleep(self._loaded_at - now)
+
     def _note(self, request: Request, body: Any) -> None:
         query = dict(request.query_params)
         self._book.note(request.method, request.url.path, query, dict(request.headers), body)
 
-    def _reply(self, wanted: Wanted) -> Reply:
+    def _reply(self, wanted: Wanted, body: dict[str, Any]) -> Reply:
         answer = self._answers.get(wanted.caller_texts)
-        if answer is None:
-            answer = self._answers[wanted.caller_texts] = self._prompter.answer()
+        if answer is None or (self._prompter.improvises and not wanted.results):
+            turn = CallerTurn(_last_words(body), tools=tuple(_declared(body)))
+            answer = self._answers[wanted.caller_texts] = self._prompter.answer(turn)
         if wanted.results:
             return Reply(results_said(answer.then, map(_message, wanted.results)))
         if answer.asks and not wanted.may_ask:
@@ -271,6 +289,36 @@ def pieces(text: str, most: int = 7) -> list[str]:
 def tokens(text: str) -> int:
     """Return a deterministic token count."""
     return max(1, len(text) // 4)
+
+
+def _last_words(body: dict[str, Any]) -> str:
+    """Return the caller's last text in a request of any of the protocols."""
+    messages = body.get("messages") or body.get("contents") or body.get("input") or ()
+    if isinstance(messages, str):
+        return messages
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            continue
+        content = message.get("content") or message.get("parts") or ""
+        if isinstance(content, str):
+            return content
+        if texts := [part["text"] for part in content if isinstance(part.get("text"), str)]:
+            return " ".join(texts)
+    return ""
+
+
+def _declared(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tools of a request in any of the protocols."""
+    for tool in body.get("tools") or ():
+        functions = tool.get("functionDeclarations") or [tool.get("function") or tool]
+        for function in functions:
+            known = ("parameters", "input_schema", "parametersJsonSchema")
+            schema: dict[str, Any] = next((function[key] for key in known if function.get(key)), {})
+            yield {
+                "name": function["name"],
+                "description": function.get("description") or "",
+                "parameters": schema,
+            }
 
 
 def _message(result: str) -> str:

@@ -132,7 +132,7 @@ class DeepgramProtocol:
     async def address(self) -> Address:
         base = (self._settings.base_url or BASE_URL).rstrip("/")
         url = "ws" + base.removeprefix("http") + PATH
-        return Address(url, {"Authorization": f"Token {self._key}"})
+        return Address(url, self._settings.request_headers(self._key))
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._account()

@@ -91,13 +91,14 @@ class ElevenLabsProtocol:
         if not settings.requires_auth:
             base = (settings.base_url or BASE_URL).rstrip("/").replace("http", "ws", 1)
             query = urlencode({"agent_id": settings.agent_id, "source": _SOURCE, **more})
-            return Address(f"{base}/v1/convai/conversation?{query}")
-        if not self._key:
-            wanted = " or ".join(settings.key_variables)
-            reason = f"ElevenLabs needs a key: set {wanted}, or `requires_auth: false`"
+            url = f"{base}/v1/convai/conversation?{query}"
+            return Address(url, settings.request_headers(""))
+        if not (self._key or settings.request_headers("")):
+            reason = f"ElevenLabs needs a key: set {settings.key_places}, or `requires_auth: false`"
             raise AgentError(reason, "auth")
         seconds = settings.connect_timeout_ms / 1000
-        async with ElevenLabsRest(settings.base_url, self._key, seconds) as rest:
+        headers = settings.request_headers(self._key)
+        async with ElevenLabsRest(settings.base_url, self._key, seconds, headers) as rest:
             return Address(await rest.signed_url(settings.agent_id, more))
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:

@@ -102,7 +102,7 @@ class GeminiProtocol:
         scheme, _, rest = base.partition("://")
         path = PATH.format(version=self._settings.api_version)
         url = f"{'wss' if scheme == 'https' else 'ws'}://{rest}{path}"
-        return Address(url, {"x-goog-api-key": self._key})
+        return Address(url, self._settings.request_headers(self._key))
 
     # The session.
 

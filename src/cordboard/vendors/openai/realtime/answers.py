@@ -10,19 +10,25 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable
 
-import orjson
-
 from cordboard.agent_api.service_protocol import CutItem, ProtocolHost
 from cordboard.tools.tool import JsonObject
+from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.realtime import messages
 from cordboard.vendors.openai.realtime.errors import Trouble, trouble_of
-from cordboard.vendors.openai.realtime.floor import UNKNOWN, Floor, Wish
+from cordboard.vendors.openai.realtime.floor import Floor, Wish
 from cordboard.vendors.openai.realtime.messages import object_of, text_of
 from cordboard.vendors.openai.realtime.outbox import Outbox
 from cordboard.vendors.openai.realtime.tools import ToolCall, ToolCalls
 
 RETRIES = 1
 """Number of retries of a response that the service failed to make."""
+PACE_RETRIES = 2
+"""Number of retries of a response at a rate limit."""
+LONGEST_WAIT = 2.0
+"""Most seconds until a retry at a rate limit: the caller waits meanwhile."""
+BUSY_RETRIES = 3
+BUSY_WAIT = 0.25
+"""Seconds until the retry of a request that was refused because of a response that is over."""
 _BYTES_PER_MS = 8
 _MAX_ITEMS = 64
 """Pieces of sound whose length is remembered."""
@@ -33,13 +39,18 @@ class Answers:
     """The service's answers on one connection."""
 
     def __init__(
-        self, host: ProtocolHost, outbox: Outbox, calls: ToolCalls, model: str, key: str
+        self,
+        host: ProtocolHost,
+        outbox: Outbox,
+        calls: ToolCalls,
+        settings: OpenAIRealtimeProvider,
+        key: str,
     ) -> None:
-        """`model`: its name in usage reports; `key`: a text that no message may repeat."""
+        """`key`: a text that no message may repeat."""
         self._host = host
         self._outbox = outbox
         self._calls = calls
-        self._model = model
+        self._settings = settings
         self._key = key
         self.floor = Floor()
         self.ready = False
@@ -50,7 +61,9 @@ class Answers:
         """Bytes of sound by item, for those that are in the conversation."""
         self._sounded: set[str] = set()
         """Responses in progress that have sounded."""
-        self._failures = 0
+        self._failures = self._paced = self._busy = 0
+        self._ask_at = 0.0
+        """Loop time before which no response is requested; 0: at once."""
         self._cut_by_call: set[str] = set()
         """Responses that were cut although the caller did not speak: their end ends an answer."""
         self._requested_with: tuple[str, ...] = ()
@@ -75,7 +88,18 @@ class Answers:
     @property
     def can_begin(self) -> bool:
         """True if a response that is requested now is the next thing to be heard."""
-        return self.ready and self.floor.free
+        return self.ready and self.floor.free and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """True if a request has its time: `look` must be called until then."""
+        return self._ask_at > 0
+
+    def look(self) -> None:
+        """Request the response whose time to be retried has come."""
+        if self._ask_at and self._host.now() >= self._ask_at:
+            self._ask_at = 0.0
+            self.respond()
 
     def want(self, wish: Wish) -> None:
         """Have the model speak as soon as it may."""
@@ -85,7 +109,7 @@ class Answers:
     def respond(self) -> None:
         """Request a response if one is needed and the floor is free."""
         wish = self.floor.wish
-        if not self.ready or self.aside or not self.floor.free:
+        if self.aside or not self.can_begin:
             return
         if wish is not None or self._calls.due:
             self.create(wish or Wish())
@@ -93,6 +117,9 @@ class Answers:
     def create(self, wish: Wish) -> None:
         """Request it now."""
         response = dict(wish.parameters)
+        if self._settings.tool_choice not in ("auto", "none"):
+            # It counts for each response: a tool would be demanded after its own result, for ever.
+            response.setdefault("tool_choice", "auto")
         request_id = self._outbox.next_id
         response["metadata"] = {"request": request_id}
         self._outbox.send({"type": "response.create", "response": response}, "response")
@@ -115,7 +142,7 @@ class Answers:
 
     def _stop_active(self) -> None:
         active = self.floor.cut_active()
-        if active and active != UNKNOWN:
+        if active:
             self._cancel(active)
 
     def _stop_heard(self) -> None:
@@ -173,6 +200,7 @@ class Answers:
     def _began(self, response_id: str, request_id: str = "") -> None:
         floor = self.floor
         mine = floor.began(response_id, request_id)
+        self._busy = 0
         if response_id == floor.active:
             self._calls.response_began(response_id, self._requested_with if mine else ())
         if floor.caller_speaks or (self.aside and not mine):
@@ -186,7 +214,7 @@ class Answers:
             return True
         if response_id in floor.cut:
             return False
-        if not response_id or response_id in floor.over or floor.active not in ("", UNKNOWN):
+        if not response_id or response_id in floor.over or floor.active:
             why = "late" if response_id in floor.over else "out_of_order"
             self._host.ignored(why, "a part of an answer")
             return False
@@ -245,7 +273,7 @@ class Answers:
             self._host.ignored("malformed", "a tool call")
             return
         self._calls.asked(ToolCall(call_id, name, written, response_id))
-        arguments = _json_object(written)
+        arguments = messages.json_object(written)
         if response_id in self.floor.cut:
             self._answer_ourselves(call_id, "cancelled", "The caller spoke before it was begun.")
             self._calls.settle(call_id)
@@ -264,7 +292,7 @@ class Answers:
         response = object_of(message.get("response"))
         response_id, status = text_of(response, "id"), text_of(response, "status")
         made_for = self.floor.made_for
-        said_aside = response_id in self.floor.asides
+        aside = self.floor.asides.get(response_id)
         wanted = self.floor.ended(response_id)
         if wanted is None:
             why = "duplicate" if response_id in self.floor.over else "out_of_order"
@@ -273,22 +301,46 @@ class Answers:
         sounded = response_id in self._sounded
         self._sounded.discard(response_id)
         if wanted and status == "completed":
-            output = response.get("output")
-            for item in map(object_of, output if isinstance(output, list) else ()):
+            for item in messages.items_of(response):
                 if item.get("type") == "function_call":
                     self._tool_call(item, response_id)
         amounts = messages.usage_amounts(object_of(response.get("usage")))
         if amounts:
-            self._host.used(self._model, amounts)
+            self._host.used(self._settings.model, amounts)
         unheard = not wanted and not sounded
         self._calls.response_ended(response_id, failed=status == "failed" or unheard)
-        if wanted and not said_aside:
+        if wanted and aside is None:
+            if not (sounded or status in ("failed", "cancelled")) and self._written(response):
+                return
             self._ended(status, object_of(response.get("status_details")), made_for, sounded)
             return
+        if aside is not None and wanted and not sounded:
+            self._host.unsaid(aside)
         if (wanted and sounded) or response_id in self._cut_by_call:
             self._cut_by_call.discard(response_id)
             self._host.answer_done()
         self.respond()
+
+    def _written(self, response: JsonObject) -> bool:
+        """Have an answer spoken that the service has only written; False: it is none.
+
+        It happens above all after sentences of the agent were given as text (livekit/agents 1143).
+        The written item would lead to more of them, so it is deleted.
+        """
+        items = messages.items_of(response)
+        written = [(text_of(item, "id"), messages.written_text(item)) for item in items]
+        text = " ".join(words for _, words in written if words)
+        calls = any(item.get("type") == "function_call" for item in items)
+        if not text or calls:
+            return False
+        for item_id, words in written:
+            if words and item_id:
+                self._outbox.send({"type": "conversation.item.delete", "item_id": item_id})
+        # A response sees the results that are due, and these words do not tell them.
+        again = {} if self._calls.due else messages.verbatim(text)
+        wish = Wish({**again, "output_modalities": ["audio"]})
+        self.failed(Trouble("server", "", "OpenAI has written an answer in place of speech"), wish)
+        return True
 
     def _ended(self, status: str, details: JsonObject, wish: Wish | None, sounded: bool) -> None:
         """Handle the end of an answer that was not cut."""
@@ -305,7 +357,7 @@ class Answers:
             self._failures += 1
             self.floor.wish = Wish({"instructions": messages.CANNOT_HELP, "tool_choice": "none"})
         elif status == "completed":
-            self._failures = 0
+            self._failures = self._paced = 0
         if self.floor.wish is not None or self._calls.due:
             self.respond()
         else:
@@ -326,7 +378,14 @@ class Answers:
         if told.meaning in ("auth", "quota", "refused"):
             self._host.failed(told.kind, told.reason)
             return
-        self._failures += 1
+        if told.meaning == "pace":
+            self._paced += 1
+            if self._paced > PACE_RETRIES or told.wait_s > PACE_RETRIES * LONGEST_WAIT:
+                self._host.failed(told.kind, told.reason)
+                return
+            self._ask_at = self._host.now() + min(told.wait_s, LONGEST_WAIT)
+        else:
+            self._failures += 1
         if told.meaning == "expired" or self._failures > RETRIES:
             self._host.reconnect(told.reason)
             return
@@ -334,10 +393,15 @@ class Answers:
         self.floor.wish = self.floor.wish or wish or Wish()
         self.respond()
 
-
-def _json_object(text: str) -> JsonObject | None:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+    def refused_as_busy(self, told: Trouble) -> None:
+        """Handle the refusal of our request because of an active response. It can arrive after that
+        response's end: then nothing else tells us when to ask again."""
+        floor = self.floor
+        floor.refused(busy=True)
+        if floor.active:
+            return
+        self._busy += 1
+        if self._busy > BUSY_RETRIES:
+            self._host.reconnect(told.reason)
+        else:
+            self._ask_at = self._host.now() + BUSY_WAIT

@@ -3,8 +3,9 @@
 Codes are those of the service's answers in public reports (`model_not_found` in `response.done`:
 openai-realtime-console 561; `session_expired`: livekit/agents 2358, with a close 1001 "maximum
 duration": reachy_mini_conversation_app 134; `conversation_already_has_active_response`:
-livekit/agents 6818), and those of OpenAI's other interfaces; there is no published list. So the
-code counts first, then the type, then the words; an unknown error counts as harmless.
+livekit/agents 6818; `inference_rate_limit_exceeded`, `credit_balance_exhausted`: livekit-agents
+1.8.9), and those of OpenAI's other interfaces; there is no published list. So the code counts
+first, then the type, then the words; an unknown error counts as harmless.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from cordboard.errors import FailureKind
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.realtime.messages import text_of
 
-Meaning: TypeAlias = Literal["auth", "quota", "refused", "expired", "busy", "server", "harmless"]
-"""In order: the key; money or rate; the requested thing does not exist; the session's hour is over;
-there is an active response already; the service's own fault, may work next time; no consequence."""
+Meaning: TypeAlias = Literal[
+    "auth", "quota", "pace", "refused", "expired", "busy", "server", "harmless"
+]
+"""In order: the key; money; too many requests or tokens for now; the requested thing does not
+exist; the session's hour is over; there is an active response already; the service's own fault, may
+work next time; no consequence."""
 
 _CODES: dict[str, Meaning] = {
     "invalid_api_key": "auth",
@@ -29,7 +33,9 @@ _CODES: dict[str, Meaning] = {
     "insufficient_quota": "quota",
     "billing_hard_limit_reached": "quota",
     "billing_not_active": "quota",
-    "rate_limit_exceeded": "quota",
+    "credit_balance_exhausted": "quota",
+    "rate_limit_exceeded": "pace",
+    "inference_rate_limit_exceeded": "pace",
     "model_not_found": "refused",
     "invalid_model": "refused",
     "unsupported_model": "refused",
@@ -44,10 +50,10 @@ _TYPES: dict[str, Meaning] = {
     "authentication_error": "auth",
     "permission_error": "auth",
     "insufficient_quota": "quota",
-    "rate_limit_error": "quota",
-    "rate_limit_exceeded": "quota",
-    "tokens": "quota",
-    "requests": "quota",
+    "rate_limit_error": "pace",
+    "rate_limit_exceeded": "pace",
+    "tokens": "pace",
+    "requests": "pace",
     "server_error": "server",
 }
 _WORDS: tuple[tuple[str, Meaning], ...] = (
@@ -55,7 +61,17 @@ _WORDS: tuple[tuple[str, Meaning], ...] = (
     ("maximum duration", "expired"),
 )
 _SECRET = re.compile(r"\b(sk|ek|sess)-[^\s\"'.,]+")
-_KINDS: dict[Meaning, FailureKind] = {"auth": "auth", "quota": "quota", "refused": "refused"}
+_KINDS: dict[Meaning, FailureKind] = {
+    "auth": "auth",
+    "quota": "quota",
+    "pace": "quota",
+    "refused": "refused",
+}
+USUAL_WAIT = 1.0
+"""Seconds to wait at a rate limit whose message states no time."""
+_TRY_AGAIN = re.compile(r"try again in (?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]{1,9})(ms|s))?")
+"""The time stated in public reports: `644ms`, `18.642s`, `1m26.4s` (BuilderIO/micro-agent 86,
+semanser/codel 72, openai/openai-agents-js 1022)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,8 @@ class Trouble:
     code: str
     reason: str
     """Reason for log and ledger: no secrets, at most 200 characters."""
+    wait_s: float = USUAL_WAIT
+    """Seconds after which a request may work again; only for `pace`."""
 
     @property
     def kind(self) -> FailureKind:
@@ -79,7 +97,20 @@ def trouble(code: str, kind: str, message: str, key: str = "") -> Trouble:
     meaning = _CODES.get(code) or _TYPES.get(kind) or by_words or "harmless"
     if meaning == "auth":
         return Trouble(meaning, code, "OpenAI does not accept the API key")
-    return Trouble(meaning, code, f"OpenAI: {_short(message, key) or code or kind or 'an error'}")
+    reason = f"OpenAI: {_short(message, key) or code or kind or 'an error'}"
+    return Trouble(meaning, code, reason, _stated_wait(message))
+
+
+def _stated_wait(message: str) -> float:
+    found = _TRY_AGAIN.search(message)
+    if found is None or not any(found.groups()):
+        return USUAL_WAIT
+    hours, minutes, amount, unit = found.groups()
+    try:
+        seconds = float(amount or 0) / (1000 if unit == "ms" else 1)
+    except ValueError:
+        return USUAL_WAIT
+    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + seconds
 
 
 def trouble_of(error: JsonObject, key: str) -> Trouble:
@@ -96,7 +127,7 @@ def lost(status: int | None, code: int | None, problem: str, *, opened: bool, ke
     for name, meaning in _CODES.items():
         if name in problem and meaning in _KINDS:
             told = trouble(name, "", problem, key)
-            return Lost(told.kind, told.reason, again=name == "rate_limit_exceeded")
+            return Lost(told.kind, told.reason, again=meaning == "pace")
     if not opened:
         return Lost("connect", f"OpenAI cannot be reached: {words}", again=True)
     ended = f" ({code})" if code is not None else ""

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from cordboard.agent_api.speech import Speech
 from cordboard.tools.tool import JsonObject
 
-UNKNOWN = "?"
-"""Stands for an active response whose id is unknown."""
 REMEMBERED = 32
 """Responses that are remembered after their end, to recognise late messages."""
 
@@ -85,11 +83,11 @@ class Floor:
             self.wish = None
 
     def refused(self, *, busy: bool) -> Wish | None:
-        """Note that the service did not follow our request; return its wish."""
+        """Note that the service did not follow our request; return its wish. `busy`: because of an
+        active response; if that is over, the wish is kept."""
         sent, self.requested, self.sent = self.sent, "", None
-        if busy:
-            self.active = self.active or UNKNOWN
-        if sent is not None and sent.insists and self.wish is None:
+        kept = sent is not None and (sent.insists or (busy and not self.active))
+        if kept and self.wish is None:
             self.wish = sent
         return sent
 
@@ -126,8 +124,7 @@ class Floor:
         wanted = response_id not in self.cut
         if response_id in self.asides:
             del self.asides[response_id]
-        elif self.active and self.active in (response_id, UNKNOWN):
-            wanted = wanted and self.active != UNKNOWN
+        elif response_id == self.active:
             self.active = ""
             if self.turn_owed and self.owed_behind:
                 self.turn_owed = False
@@ -135,5 +132,5 @@ class Floor:
         else:
             return None
         self.over.append(response_id)
-        self.cut -= {response_id, UNKNOWN}
+        self.cut.discard(response_id)
         return wanted

@@ -10,18 +10,22 @@ import binascii
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agents.extra_settings import with_extra
 from cordboard.config.section import Section
+from cordboard.config.sections.service import Service
+from cordboard.net.service_websocket import Address
 from cordboard.tools.payload import DATA_NOTE
 from cordboard.tools.provider_schema import for_provider_list
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.limits import OPENAI_REALTIME
 
+BASE_URL = "https://api.openai.com/v1"
 MAX_HISTORY = 100
 """Last sentences of the conversation so far that a new session gets."""
 CANNOT_HELP: Final = (
@@ -39,6 +43,13 @@ def encoded(message: JsonObject) -> bytes:
     except TypeError:  # half a character, or a number beyond 64 bits
         text = json.dumps(message, ensure_ascii=False, default=str)
         return text.encode("utf-8", "replace")
+
+
+def address_of(settings: Service, model: str, key: str) -> Address:
+    """Return the address of a session with that model."""
+    base = (settings.base_url or BASE_URL).rstrip("/")
+    url = f"ws{base.removeprefix('http')}/realtime?model={quote(model, safe='')}"
+    return Address(url, settings.request_headers(key))
 
 
 def append(sound: bytes) -> bytes:
@@ -122,6 +133,20 @@ def message_item(said: Said) -> JsonObject:
     if said.who == "caller":
         return user_item(said.text)
     return _message("assistant", "output_text", said.text)
+
+
+def items_of(response: JsonObject) -> list[JsonObject]:
+    """Return the items of a response."""
+    output = response.get("output")
+    return [object_of(item) for item in output] if isinstance(output, list) else []
+
+
+def written_text(item: JsonObject) -> str:
+    """Return the text that an item of a response holds in place of sound."""
+    content = item.get("content")
+    parts = [object_of(part) for part in content] if isinstance(content, list) else []
+    texts = [text_of(part, "text") for part in parts if part.get("type") == "output_text"]
+    return " ".join(filter(None, map(str.strip, texts)))
 
 
 def user_item(text: str) -> JsonObject:
@@ -222,6 +247,15 @@ def _plain(value: Any) -> Any:
 
 def _message(role: str, kind: str, text: str) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def json_object(text: str | bytes) -> JsonObject | None:
+    """Return the object that a text holds; None if it holds none."""
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def object_of(value: object) -> JsonObject:

@@ -8,8 +8,8 @@ follows the caller's turns, `answers` the model's, `errors` interprets refusals.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from urllib.parse import quote
 
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
@@ -22,7 +22,7 @@ from cordboard.tools.tool import JsonObject, ToolReply
 from cordboard.vendors.openai.config import OpenAIRealtimeProvider
 from cordboard.vendors.openai.limits import REALTIME_PAYLOAD
 from cordboard.vendors.openai.realtime import messages
-from cordboard.vendors.openai.realtime.answers import Answers
+from cordboard.vendors.openai.realtime.answers import BUSY_WAIT, Answers
 from cordboard.vendors.openai.realtime.errors import Trouble, lost, trouble_of
 from cordboard.vendors.openai.realtime.floor import Wish
 from cordboard.vendors.openai.realtime.messages import object_of, text_of
@@ -30,19 +30,23 @@ from cordboard.vendors.openai.realtime.outbox import Outbox
 from cordboard.vendors.openai.realtime.tools import ToolCalls
 from cordboard.vendors.openai.realtime.turns import CallerTurns
 
-BASE_URL = "https://api.openai.com/v1"
 RENEW_SECONDS = 55 * 60
-"""A session lives for 60 minutes: after this time it is replaced at the first quiet moment."""
+"""A session lives for 60 minutes, unless the service states another end: after this time it is
+replaced at the first quiet moment."""
+_RENEW_BEFORE = 5 * 60
+"""Seconds before the stated end of a session."""
+_LONGEST_SESSION = 24 * 3600
 _BYTES_PER_SECOND = 8000
 _TRANSCRIPTION = "conversation.item.input_audio_transcription."
 _SILENT_TYPES = frozenset(
     {
-        *("session.created", "rate_limits.updated", "conversation.created"),
+        *("rate_limits.updated", "conversation.created"),
         *("input_audio_buffer.committed", "input_audio_buffer.cleared"),
         *("conversation.item.deleted", "conversation.item.retrieved"),
         *("conversation.item.truncated", "response.output_audio.done"),
         *("response.output_item.added", "response.output_audio_transcript.done"),
         *("response.content_part.added", "response.content_part.done"),
+        *("response.output_text.delta", "response.output_text.done"),
         *("response.function_call_arguments.delta", "response.function_call_arguments.done"),
         *(_TRANSCRIPTION + "delta", _TRANSCRIPTION + "segment"),
     }
@@ -70,13 +74,14 @@ class OpenAIProtocol:
         self._resumed = resumed
         self._outbox = Outbox(host)
         self._caller = CallerTurns(self._settings, host)
-        self._answers = Answers(host, self._outbox, self._calls, self._settings.model, self._key)
+        self._answers = Answers(host, self._outbox, self._calls, self._settings, self._key)
         self._answers.aside = self._aside
         self._renew_at = RENEW_SECONDS * _BYTES_PER_SECOND
         self._answering = not self._aside
         """The service answers turns by itself, as it last confirmed."""
         self._last_event = ""
         self._handlers: dict[str, Callable[[JsonObject], None]] = {
+            "session.created": self._session_created,
             "session.updated": self._session_updated,
             "error": self._error,
             "input_audio_buffer.speech_started": self._speech_started,
@@ -99,20 +104,18 @@ class OpenAIProtocol:
 
     @property
     def keep_alive_s(self) -> float:
-        return 0.0  # there is always sound
+        return BUSY_WAIT if self._opened and self._answers.waits else 0.0
 
     def keep_alive(self) -> None:
-        """Do nothing: there is always sound."""
+        """Look at the retries, although the line gives no sound."""
+        self._answers.look()
 
     def goodbye(self) -> None:
         """Do nothing: closing is enough."""
 
     async def address(self) -> Address:
         self._opened = False
-        base = (self._settings.base_url or BASE_URL).rstrip("/")
-        url = "ws" + base.removeprefix("http") + "/realtime?model="
-        url += quote(self._settings.model, safe="")
-        return Address(url, {"Authorization": f"Bearer {self._key}"})
+        return messages.address_of(self._settings, self._settings.model, self._key)
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session = session
@@ -123,6 +126,14 @@ class OpenAIProtocol:
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
         return lost(status, code, problem, opened=self._opened, key=self._key)
+
+    def _session_created(self, message: JsonObject) -> None:
+        """Note the session's end. The two clocks may differ: an absurd end is ignored."""
+        ends_at = object_of(message.get("session")).get("expires_at")
+        if isinstance(ends_at, (int, float)) and not isinstance(ends_at, bool):
+            seconds = ends_at - time.time() - _RENEW_BEFORE
+            if _RENEW_BEFORE < seconds < _LONGEST_SESSION:
+                self._renew_at = int(seconds * _BYTES_PER_SECOND)
 
     def _session_updated(self, message: JsonObject) -> None:
         self._answering = messages.answers_turns(message, self._answering)
@@ -154,6 +165,7 @@ class OpenAIProtocol:
         self._host.send_text(messages.append(sound))
         caller = self._caller
         caller.sent_bytes += len(sound)
+        self._answers.look()
         if caller.sent_bytes >= self._renew_at:
             self._renew()
 
@@ -249,6 +261,8 @@ class OpenAIProtocol:
         error = object_of(message.get("error"))
         event_id = text_of(error, "event_id")
         told, about = trouble_of(error, self._key), self._outbox.refused(event_id)
+        if not event_id:  # the service refuses a result without naming our message
+            about = self._calls.refused_output(text_of(error, "message"))
         floor = self._answers.floor
         mine = bool(floor.requested) and event_id in ("", floor.requested)
         if told.meaning in ("auth", "quota", "refused"):
@@ -258,10 +272,10 @@ class OpenAIProtocol:
         elif told.meaning == "busy":
             self._host.ignored("warning", told.reason)
             if mine:
-                floor.refused(busy=True)
+                self._answers.refused_as_busy(told)
         elif not self._answers.ready and about in ("", "session"):
             self._not_accepted(told)
-        elif mine and event_id:
+        elif mine and (event_id or told.meaning == "pace"):
             self._answers.failed(told, floor.refused(busy=False))
         elif about.startswith("output "):
             self._answers.output_refused(about.removeprefix("output "), told)
@@ -272,4 +286,4 @@ class OpenAIProtocol:
         if told.meaning == "server":
             self._host.reconnect(told.reason)
         else:
-            self._host.failed("refused", told.reason)
+            self._host.failed(told.kind, told.reason)

@@ -80,6 +80,14 @@ class ToolCalls:
         self.settle(call_id)
         return call
 
+    def refused_output(self, message: str) -> str:
+        """Return the purpose, as in the outbox, of the output that the service's message refuses by
+        the call's id; empty if it names none."""
+        for call in self._calls.values():
+            if call.output is not None and not call.stored and call.call_id in message:
+                return f"output {call.call_id}"
+        return ""
+
     def settle(self, call_id: str) -> None:
         """Note that nothing more must be spoken about this call."""
         call = self._calls[call_id]

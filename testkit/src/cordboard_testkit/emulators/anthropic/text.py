@@ -41,6 +41,8 @@ _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 _TOOL = frozenset("name description input_schema type cache_control strict".split())
 _BLOCKS = {
     "text": frozenset(("type", "text", "cache_control", "citations")),
+    "server_tool_use": frozenset(("type", "id", "name", "input")),
+    "web_search_tool_result": frozenset(("type", "tool_use_id", "content")),
     "tool_use": frozenset(("type", "id", "name", "input", "cache_control")),
     "tool_result": frozenset(("type", "tool_use_id", "content", "is_error", "cache_control")),
     "thinking": frozenset(("type", "thinking", "signature")),
@@ -70,10 +72,13 @@ class AnthropicEmulator(TextEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         models: tuple[str, ...] = MODELS,
         retry_after: float = 1,
+        pauses: bool = False,
     ) -> None:
-        words = _Words(key, models)
+        """`pauses`: it searches the web itself before each answer, and pauses in the middle."""
+        words = _Words(key, models, pauses=pauses)
 
         async def answer(request: Request) -> Response:
             return await self.answer(request, words)
@@ -85,7 +90,7 @@ class AnthropicEmulator(TextEmulator):
             Route("/v1/messages", answer, methods=["POST"]),
             Route("/v1/models/{model}", one_model),
         ]
-        super().__init__(script or Script(), routes, retry_after)
+        super().__init__(script or Script(), routes, retry_after, port)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -96,9 +101,12 @@ def _model(name: str) -> dict[str, Any]:
 class _Words:
     """Implements `Language`."""
 
-    def __init__(self, key: str, models: tuple[str, ...]) -> None:
+    def __init__(self, key: str, models: tuple[str, ...], *, pauses: bool = False) -> None:
         self._key = key
         self._models = models
+        self._pauses = pauses
+        self._paused: list[dict[str, Any]] | None = None
+        """The message that it wants back."""
         self._number = 0
 
     def model(self, request: Request, name: Any) -> str:
@@ -131,7 +139,10 @@ class _Words:
         if choice is not None and not body.get("tools"):
             raise Refused(400, "tool_choice: may only be specified while providing tools")
         thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
-        said, results = _check_messages(body["messages"], thinks=thinks)
+        messages = body["messages"]
+        goes_on = self._paused is not None and messages[-1]["content"] == self._paused
+        self._paused = None if goes_on else self._paused
+        said, results = _check_messages(messages[:-1] if goes_on else messages, thinks=thinks)
         if results and not body.get("tools"):
             raise Refused(
                 400, "Requests which include `tool_use` or `tool_result` blocks must define tools."
@@ -156,6 +167,8 @@ class _Words:
                     begun |= {"thinking": "", "signature": ""}
                     deltas = [{"type": "thinking_delta", "thinking": block["thinking"]}]
                     deltas.append({"type": "signature_delta", "signature": block["signature"]})
+                case "web_search_tool_result":
+                    deltas = []
                 case _:
                     begun["input"] = {}
                     written = ["", *pieces(orjson.dumps(block["input"]).decode())]
@@ -175,12 +188,27 @@ class _Words:
         content: list[dict[str, Any]] = []
         if (body.get("thinking") or {}).get("type") in ("enabled", "adaptive"):
             content.append(dict(THOUGHT))
+        if self._pauses and body["messages"][-1]["role"] == "user":
+            search = {"name": "web_search", "input": {"query": "hours"}}
+            content.append({"type": "text", "text": "Let me look. "})
+            content.append({"type": "server_tool_use", "id": self._id("srvtoolu_"), **search})
+            self._paused = content
+            return self._message(body, content, "pause_turn")
+        if self._pauses:
+            use_id = body["messages"][-1]["content"][-1]["id"]
+            found = {"type": "web_search_tool_result", "tool_use_id": use_id, "content": []}
+            content.append(found)
         if reply.text:
             content.append({"type": "text", "text": reply.text})
         content += [
             {"type": "tool_use", "id": self._id("toolu_"), "name": a.name, "input": a.arguments}
             for a in reply.asks
         ]
+        return self._message(body, content, "tool_use" if reply.asks else "end_turn")
+
+    def _message(
+        self, body: dict[str, Any], content: list[dict[str, Any]], why: str
+    ) -> dict[str, Any]:
         prompt = tokens(orjson.dumps(body["messages"]).decode())
         return {
             "id": self._id("msg_"),
@@ -188,7 +216,7 @@ class _Words:
             "role": "assistant",
             "model": body["model"],
             "content": content,
-            "stop_reason": "tool_use" if reply.asks else "end_turn",
+            "stop_reason": why,
             "stop_sequence": None,
             "usage": {
                 "input_tokens": prompt,

@@ -50,6 +50,7 @@ class DeepgramAgentEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "deepgram-key",
+        port: int = 0,
         speculative: bool = True,
         idle_s: float = IDLE_S,
         injections: Literal["refused", "warned", "ignored"] = "refused",
@@ -58,6 +59,7 @@ class DeepgramAgentEmulator:
         `injections`: reaction to an injected sentence that it will not say; `ignored`: it says
         none."""
         self.key = key
+        self._port = port
         self.close_codes: list[int] = []
         """Codes with which the service closed connections."""
         self._prompter = Prompter(script)
@@ -110,7 +112,7 @@ class DeepgramAgentEmulator:
 
     async def __aenter__(self) -> Self:
         self._server = await serve(
-            self._serve, "127.0.0.1", 0, process_request=self._admit, ping_interval=None
+            self._serve, "127.0.0.1", self._port, process_request=self._admit, ping_interval=None
         )
         return self
 

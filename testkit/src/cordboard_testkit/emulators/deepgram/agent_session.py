@@ -18,7 +18,15 @@ from websockets.exceptions import ConnectionClosed
 
 from cordboard.audio.g711 import alaw_to_linear, linear_to_alaw, linear_to_ulaw, ulaw_to_linear
 from cordboard_testkit.emulators.deepgram import agent_messages as wire
-from cordboard_testkit.emulators.script import Answer, Fault, Prompter, Use, When, results_said
+from cordboard_testkit.emulators.script import (
+    Answer,
+    CallerTurn,
+    Fault,
+    Prompter,
+    Use,
+    When,
+    results_said,
+)
 from cordboard_testkit.emulators.speech import Speaker, TurnGate
 
 WELCOME_S = 0.01
@@ -286,10 +294,20 @@ class ClientSession:
     def _begin_turn(self, text: str | None, *, spoken: bool) -> None:
         if self._turn is not None:
             self._turn.cancel()
-        self._turn = asyncio.create_task(self._guarded(self._turn_of(text, spoken=spoken)))
+        turn = self._caller_turn(text)
+        self._turn = asyncio.create_task(self._guarded(self._turn_of(text, turn, spoken=spoken)))
 
-    async def _turn_of(self, text: str | None, *, spoken: bool) -> None:
-        answer, self._resumed = self._resumed or self._prompter.answer(), None
+    def _caller_turn(self, text: str | None) -> CallerTurn:
+        tools = tuple(function.model_dump() for function in self._functions.values())
+        if text is not None or self._gate is None or self._settings is None:
+            return CallerTurn(text or "", tools=tools)
+        rate = self._settings.audio.input.sample_rate
+        return CallerTurn(sound=bytes(self._gate.sound), rate=rate, tools=tools)
+
+    async def _turn_of(self, text: str | None, turn: CallerTurn, *, spoken: bool) -> None:
+        if self._prompter.improvises:
+            self._resumed = None
+        answer, self._resumed = self._resumed or self._prompter.answer(turn), None
         calls = [self._new_call(use) for use in answer.asks]
         ahead = spoken and self._habits.speculative and not answer.says
         early = [call for call in calls if ahead and not self._waits(call)]

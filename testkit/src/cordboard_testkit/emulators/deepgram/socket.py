@@ -167,7 +167,8 @@ class Session(ABC):
 class DeepgramSocketEmulator(ABC):
     """A server on loopback; `async with` it."""
 
-    def __init__(self, script: Script | None = None, *, key: str = KEY) -> None:
+    def __init__(self, script: Script | None = None, *, key: str = KEY, port: int = 0) -> None:
+        self._port = port
         self.prompter = Prompter(script or Script())
         self.received: list[Received] = []
         self.violations: list[str] = []
@@ -204,7 +205,7 @@ class DeepgramSocketEmulator(ABC):
 
     async def __aenter__(self) -> Self:
         self._server = await serve(
-            self._serve, "127.0.0.1", 0, process_request=self._admit, compression=None
+            self._serve, "127.0.0.1", self._port, process_request=self._admit, compression=None
         )
         return self
 

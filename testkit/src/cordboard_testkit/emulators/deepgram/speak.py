@@ -52,11 +52,12 @@ class DeepgramSpeakEmulator(DeepgramSocketEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
     ) -> None:
         """`piece_seconds`: time from one piece of audio to the next."""
-        super().__init__(script, key=key)
+        super().__init__(script, key=key, port=port)
         self.speaker = speaker or Beeper()
         self.piece_seconds = piece_seconds
         self.spoken: list[str] = []

@@ -58,6 +58,7 @@ class ElevenLabsEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = KEY,
+        port: int = 0,
         agent: JsonObject | None = None,
         any_tool: bool = True,
         ping_s: float = 2.0,
@@ -103,7 +104,7 @@ class ElevenLabsEmulator:
             Route("/v1/convai/tools/{tool_id}", self._tool, methods=["GET", "PATCH", "DELETE"]),
             WebSocketRoute("/v1/convai/conversation", self._conversation),
         ]
-        self._service = HttpService(routes, _Droppable)
+        self._service = HttpService(routes, _Droppable, port=port)
 
     async def __aenter__(self) -> Self:
         await self._service.__aenter__()

@@ -26,7 +26,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from cordboard.audio import g711
 from cordboard.tools.tool import JsonObject
 from cordboard_testkit.emulators.elevenlabs import wire
-from cordboard_testkit.emulators.script import Answer, Prompter, Use, When, results_said
+from cordboard_testkit.emulators.script import (
+    Answer,
+    CallerTurn,
+    Prompter,
+    Use,
+    When,
+    results_said,
+)
 from cordboard_testkit.emulators.speech import Speaker, TurnGate
 
 CHUNK_MS = 200
@@ -153,7 +160,7 @@ class Conversation:
                 self._take_result(message)
             case "user_message":
                 await self._interrupt()
-                self._new_turn(self._setting.prompter.answer(), said=False)
+                self._new_turn(self._next_answer(str(message.get("text", ""))), said=False)
 
     def _take_result(self, message: JsonObject) -> None:
         call_id = message["tool_call_id"]
@@ -228,7 +235,12 @@ class Conversation:
         if heard == "started":
             await self._interrupt()
         elif heard == "stopped":
-            self._new_turn(self._setting.prompter.answer(), said=True)
+            self._new_turn(self._next_answer(sound=bytes(self._gate.sound)), said=True)
+
+    def _next_answer(self, words: str = "", sound: bytes = b"") -> Answer:
+        tools = tuple(self._setting.tools.values())
+        turn = CallerTurn(words, sound, _rate(self._input), tools)
+        return self._setting.prompter.answer(turn)
 
     def _new_turn(self, answer: Answer, *, said: bool) -> None:
         if self._turn is not None:

@@ -59,6 +59,7 @@ class ElevenLabsSpeechEmulator(SpeechEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         voices: frozenset[str] = frozenset((VOICE,)),
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
@@ -68,7 +69,7 @@ class ElevenLabsSpeechEmulator(SpeechEmulator):
         self._voices = voices
         path = "/v1/text-to-speech/{voice_id}/stream"
         routes = [Route(path, self._speech, methods=["POST"])]
-        super().__init__(script, routes, speaker, piece_seconds)
+        super().__init__(script, routes, speaker, piece_seconds, port)
 
     async def _speech(self, request: Request) -> Response:
         body = await request.json()

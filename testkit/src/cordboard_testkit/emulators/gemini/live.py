@@ -73,18 +73,22 @@ class GeminiLiveEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = KEY,
+        port: int = 0,
+        secure: bool = True,
         pace: float = 8.0,
         many_calls: bool = False,
         versions: tuple[str, ...] = VERSIONS,
         guess: str = "",
     ) -> None:
-        """`pace`: speed of the outgoing audio, as a multiple of real time. The end of a turn waits
-        until the audio has been heard, as with the service. `versions`: the versions of the API
-        that have the Live API. `guess`: words that the model says of its own while a tool runs that
-        it does not wait for."""
+        """`secure`: by TLS, with `certificate`. `pace`: speed of the outgoing audio, as a multiple
+        of real time. The end of a turn waits until the audio has been heard, as with the service.
+        `versions`: the versions of the API that have the Live API. `guess`: words that the model
+        says of its own while a tool runs that it does not wait for."""
         self._script = script or Script()
         self._prompter = Prompter(self._script)
         self._key = key
+        self._port = port
+        self._secure = secure
         self._many_calls = many_calls
         self._versions = versions
         self.speaker = speaker or Beeper()
@@ -108,14 +112,14 @@ class GeminiLiveEmulator:
         self._server = await serve(
             self._serve,
             "127.0.0.1",
-            0,
-            ssl=self.certificate.server_context,
+            self._port,
+            ssl=self.certificate.server_context if self._secure else None,
             process_request=self._admit,
             max_size=16 * 1024 * 1024,
             compression=None,
         )
         port = next(iter(self._server.sockets)).getsockname()[1]
-        self.url = f"https://127.0.0.1:{port}"
+        self.url = f"{'https' if self._secure else 'http'}://127.0.0.1:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -20,6 +20,7 @@ from cordboard_testkit.emulators.gemini.live_wire import (
     MAX_TOOL_RESPONSE,
     ClientContent,
     ClientMessage,
+    FunctionDeclaration,
     RealtimeInput,
     Refused,
     Setup,
@@ -27,7 +28,7 @@ from cordboard_testkit.emulators.gemini.live_wire import (
     check_blob,
     waits_for,
 )
-from cordboard_testkit.emulators.script import Answer, When, results_said
+from cordboard_testkit.emulators.script import Answer, CallerTurn, When, results_said
 from cordboard_testkit.emulators.speech import TurnGate
 
 RATE_OUT = 24_000
@@ -122,7 +123,7 @@ class LiveSession:
             raise Refused(1007, "Activity signals need automatic detection to be disabled.")
         if given.text is not None:
             await self._cut()
-            self._begin(self._perform(self._next_answer(), thinking=True))
+            self._begin(self._perform(self._next_answer(given.text), thinking=True))
         if given.audio is None:
             return
         check_blob(given.audio)
@@ -139,7 +140,8 @@ class LiveSession:
         elif found == "stopped" and self._state.cut_off:
             await self._close_exchange()
         elif found == "stopped":
-            self._begin(self._turn(), after=self._act if self._generating else None)
+            turn = self._turn(bytes(self._gate.sound))
+            self._begin(turn, after=self._act if self._generating else None)
 
     async def _told(self, content: ClientContent) -> None:
         if self._initial_history:
@@ -169,7 +171,7 @@ class LiveSession:
             self._begin(self._say(told.group(1)))
         else:
             owed = self._state.owed if _GO_ON.search(text) else None
-            self._begin(self._perform(owed or self._next_answer(), thinking=True))
+            self._begin(self._perform(owed or self._next_answer(text), thinking=True))
 
     async def _answered(self, response: ToolResponse, size: int) -> None:
         if size > MAX_TOOL_RESPONSE:
@@ -203,8 +205,10 @@ class LiveSession:
 
     # Actions.
 
-    def _next_answer(self) -> Answer:
-        self._state.owed = self._state.current = self._prompter.answer()
+    def _next_answer(self, words: str = "", sound: bytes = b"") -> Answer:
+        tools = tuple(_declared(each) for each in self._setup.declarations())
+        turn = CallerTurn(words, sound, 16_000, tools)
+        self._state.owed = self._state.current = self._prompter.answer(turn)
         return self._state.owed
 
     def _begin(
@@ -217,8 +221,8 @@ class LiveSession:
         self._others.add(self._act)
         self._act.add_done_callback(self._others.discard)
 
-    async def _turn(self) -> None:
-        answer = self._next_answer()
+    async def _turn(self, sound: bytes) -> None:
+        answer = self._next_answer(sound=sound)
         half = len(answer.heard) // 2
         for piece in (answer.heard[:half], answer.heard[half:]):
             if piece and self._setup.input_audio_transcription is not None:
@@ -398,6 +402,17 @@ class LiveSession:
     async def _leave(self) -> None:
         await asyncio.sleep(GO_AWAY)
         await self._emulator.close(self._socket, 1008, "The session has been aborted.")
+
+
+def _declared(declaration: FunctionDeclaration) -> dict[str, Any]:
+    schema = declaration.parameters_json_schema
+    if schema is None and declaration.parameters is not None:
+        schema = declaration.parameters.model_dump(exclude_none=True)
+    return {
+        "name": declaration.name,
+        "description": declaration.description or "",
+        "parameters": schema or {},
+    }
 
 
 async def _settled(work: Coroutine[Any, Any, None], after: asyncio.Task[None] | None) -> None:

@@ -31,6 +31,7 @@ from cordboard_testkit.emulators.text_service import (
 
 MODELS = ("gemini-3.8-flash", "gemini-2.5-flash")
 SEAL = "c2VhbGVk"
+NO_SEAL = "skip_thought_signature_validator"
 _BODY = (
     "contents systemInstruction generationConfig tools toolConfig safetySettings cachedContent "
     "serviceTier store"
@@ -67,6 +68,7 @@ class GeminiTextEmulator(TextEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         models: tuple[str, ...] = MODELS,
         retry_after: float = 1,
     ) -> None:
@@ -91,7 +93,7 @@ class GeminiTextEmulator(TextEmulator):
             Route("/{version:str}/models/{model:str}:{method:str}", answer, methods=["POST"]),
             Route("/{version:str}/models/{model:str}", one_model),
         ]
-        super().__init__(script or Script(), routes, retry_after)
+        super().__init__(script or Script(), routes, retry_after, port)
 
 
 class _Words:
@@ -285,7 +287,7 @@ def _check_contents(contents: Any, *, seals: bool) -> tuple[int, tuple[str, ...]
                 told = "Please ensure that function call turn comes immediately after a user turn "
                 raise Refused(400, told + "or after a function response turn.")
             first = next(part for part in parts if "functionCall" in part)
-            if seals and first.get("thoughtSignature") != SEAL:
+            if seals and first.get("thoughtSignature") not in (SEAL, NO_SEAL):
                 told = "Function call is missing a thought_signature in functionCall parts."
                 raise Refused(400, told)
         texts = [part for part in parts if part.get("text")]

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from cordboard_testkit.emulators.http_service import Refused, only
-from cordboard_testkit.emulators.script import Fault, Script
+from cordboard_testkit.emulators.script import CallerTurn, Fault, Script
 from cordboard_testkit.emulators.speech import Speaker
 from cordboard_testkit.emulators.speech_service import PIECE_MS, SpeechEmulator
 
@@ -56,6 +56,7 @@ class OpenAIAudioEmulator(SpeechEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         speaker: Speaker | None = None,
         piece_seconds: float = 0.0,
     ) -> None:
@@ -65,7 +66,7 @@ class OpenAIAudioEmulator(SpeechEmulator):
             Route("/v1/audio/speech", self._speech, methods=["POST"]),
             Route("/v1/audio/transcriptions", self._transcription, methods=["POST"]),
         ]
-        super().__init__(script, routes, speaker, piece_seconds)
+        super().__init__(script, routes, speaker, piece_seconds, port)
 
     @property
     def url(self) -> str:
@@ -95,14 +96,15 @@ class OpenAIAudioEmulator(SpeechEmulator):
             self._note(request, {name: _plain(form.getlist(name)) for name in form})
             try:
                 fault = self._admit(request)
-                seconds = await _checked_form(form)
+                turn = await _checked_form(form)
             except Refused as refused:
                 return self._refused(refused)
+        seconds = len(turn.sound) / 2 / turn.rate
         if fault is not None and fault.do == "stall":
             await asyncio.sleep(3600)
         if fault is not None and fault.do == "garbage":
             return Response('{"text": ', media_type="application/json")
-        told: dict[str, Any] = {"text": self.prompter.answer().heard}
+        told: dict[str, Any] = {"text": self.prompter.answer(turn).heard}
         if form["model"] == "whisper-1":
             told["usage"] = {"type": "duration", "seconds": round(seconds)}
         else:
@@ -150,8 +152,8 @@ def _check_speech(body: Any) -> None:
         raise Refused(400, "'instructions' is not supported by this model.")
 
 
-async def _checked_form(form: FormData) -> float:
-    """Duration of the audio in seconds. Raises `Refused`."""
+async def _checked_form(form: FormData) -> CallerTurn:
+    """The audio. Raises `Refused`."""
     for name in form:
         if name not in _FIELDS:
             raise Refused(400, _UNKNOWN.format(where=name))
@@ -167,22 +169,23 @@ async def _checked_form(form: FormData) -> float:
     file = form.get("file")
     if not isinstance(file, UploadFile):
         raise Refused(400, "Missing required parameter: 'file'.")
-    return _seconds(await file.read(), file.filename or "")
+    return _sound(await file.read(), file.filename or "")
 
 
-def _seconds(data: bytes, name: str) -> float:
+def _sound(data: bytes, name: str) -> CallerTurn:
     if not name.endswith((".wav", ".mp3", ".webm", ".flac", ".ogg", ".m4a")):
         raise Refused(400, f"Unrecognized file format: {name!r}.")
     try:
         with wave.open(io.BytesIO(data)) as sound:
-            if sound.getsampwidth() != 2:
+            if (sound.getsampwidth(), sound.getnchannels()) != (2, 1):
                 raise Refused(400, "Audio file might be corrupted or unsupported.")
-            seconds = float(sound.getnframes() / sound.getframerate())
+            rate = sound.getframerate()
+            pcm = sound.readframes(sound.getnframes())
     except (wave.Error, EOFError) as error:
         raise Refused(400, "Audio file might be corrupted or unsupported.") from error
-    if seconds < 0.1:
+    if len(pcm) < 0.2 * rate:
         raise Refused(400, "Audio file is too short. Minimum audio length is 0.1 seconds.")
-    return seconds
+    return CallerTurn(sound=pcm, rate=rate)
 
 
 def _tokens(seconds: float) -> dict[str, Any]:

@@ -44,11 +44,14 @@ from cordboard_testkit.emulators.openai.realtime_wire import (
     Refused,
     check,
 )
-from cordboard_testkit.emulators.script import Fault, Prompter, Script, When
+from cordboard_testkit.emulators.script import CallerTurn, Fault, Prompter, Script, When
 from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 _BENIGN = frozenset({"conversation_already_has_active_response", "response_cancel_not_active"})
 """Errors that crossing messages cause: refused, but not violations."""
+_NAMELESS = "invalid_tool_call_id"
+"""The error that the service reports without the id of the refused message."""
+SESSION_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,23 @@ class OpenAIRealtimeEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "sk-emulated",
+        port: int = 0,
         speed: float = 8.0,
         transcription_seconds: float = 0.03,
+        azure: bool = False,
     ) -> None:
-        """`speed`: speed of the audio, as a multiple of real time; `transcription_seconds`: from
-        the end of the caller's turn to its text."""
+        """`azure`: it is Azure's, at another path, and the key stands in `api-key`. `speed`: speed
+        of the audio, as a multiple of real time; `transcription_seconds`: from the end of the
+        caller's turn to its text."""
         self.key = key
+        self._port = port
         self.speaker = speaker or Beeper()
         self.speed = speed
         self.transcription_seconds = transcription_seconds
+        self._root = "/openai/v1" if azure else "/v1"
+        self._azure = azure
+        self.shutdown_dates: dict[str, str] = {}
+        """Model → the day of its announced end."""
         self.prompter = Prompter(script or Script())
         self.works: list[Work] = []
         """The caller's turns, the last one last."""
@@ -97,7 +108,7 @@ class OpenAIRealtimeEmulator:
         if self._server is None:
             raise RuntimeError("the emulator is not running")
         port = next(iter(self._server.sockets)).getsockname()[1]
-        return f"http://127.0.0.1:{port}/v1"
+        return f"http://127.0.0.1:{port}{self._root}"
 
     def play(self, script: Script) -> None:
         """Replace the script from now on."""
@@ -111,7 +122,7 @@ class OpenAIRealtimeEmulator:
         self._server = await serve(
             self._serve,
             "127.0.0.1",
-            0,
+            self._port,
             process_request=self._refuse,
             compression=None,
             max_size=16 * 1024 * 1024,
@@ -128,14 +139,19 @@ class OpenAIRealtimeEmulator:
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         parts = urlsplit(request.path)
-        if parts.path == "/v1/realtime":
+        if parts.path == f"{self._root}/realtime":
             self.connections += 1
             self.prompter.connections += 1
-        if request.headers.get("Authorization") != f"Bearer {self.key}":
+        bearer = f"Bearer {self.key}"
+        own, other = (self.key, None) if self._azure else (None, bearer)
+        told = request.headers.get("api-key"), request.headers.get("Authorization")
+        if told != (own, other):
             return self._no(connection, HTTPStatus.UNAUTHORIZED, "invalid_api_key")
-        if parts.path.startswith("/v1/models/"):
-            return self._model(connection, parts.path.removeprefix("/v1/models/"))
-        if parts.path != "/v1/realtime" or not parse_qs(parts.query).get("model"):
+        if parts.path == f"{self._root}/models":
+            return connection.respond(HTTPStatus.OK, json.dumps({"object": "list", "data": []}))
+        if parts.path.startswith(f"{self._root}/models/"):
+            return self._model(connection, parts.path.removeprefix(f"{self._root}/models/"))
+        if parts.path != f"{self._root}/realtime" or not parse_qs(parts.query).get("model"):
             return self._no(connection, HTTPStatus.BAD_REQUEST, "missing_model")
         fault = self.prompter.fault("connect")
         if fault is not None and fault.do == "refuse":
@@ -146,7 +162,8 @@ class OpenAIRealtimeEmulator:
     def _model(self, connection: ServerConnection, name: str) -> Response:
         """`GET /v1/models/{model}`: 200 if the model exists."""
         if name in MODELS or name in TRANSCRIBERS:
-            return connection.respond(HTTPStatus.OK, json.dumps({"id": name, "object": "model"}))
+            told = {"id": name, "object": "model", "shutdown_date": self.shutdown_dates.get(name)}
+            return connection.respond(HTTPStatus.OK, json.dumps(told))
         return self._no(connection, HTTPStatus.NOT_FOUND, "model_not_found")
 
     def _no(self, connection: ServerConnection, status: HTTPStatus, code: str) -> Response:
@@ -217,7 +234,9 @@ class _Session:
     async def run(self) -> None:
         if self.settings["model"] not in MODELS:
             self.emulator.violations.append(f"model_not_found: {self.settings['model']}")
-        self.say("session.created", session={**self.settings, "id": self.new_id("sess")})
+        expires_at = int(time.time()) + SESSION_SECONDS
+        shown = {**self.settings, "id": self.new_id("sess"), "expires_at": expires_at}
+        self.say("session.created", session=shown)
         async for message in self.connection:
             if not self.stalled:
                 await self._take(message)
@@ -238,7 +257,8 @@ class _Session:
         except Gone:
             pass  # a stalled service continues to read
         except Refused as refused:
-            self.refuse(refused, event.get("event_id") if isinstance(event, dict) else None)
+            named = isinstance(event, dict) and refused.code != _NAMELESS
+            self.refuse(refused, event.get("event_id") if named else None)
         except ValueError:
             self.refuse(Refused("invalid_json", "Could not parse the message as JSON."))
 
@@ -416,7 +436,9 @@ class _Session:
     def _turn(self, vad: Event) -> None:
         item_id, previous = self._speech_item, self.conversation.last_id
         emulator, gate = self.emulator, self._gate
-        work = Work(emulator.prompter.answer())
+        tools = tuple(self.settings["tools"])
+        turn = CallerTurn(sound=bytes(gate.sound), rate=self._ear[0], tools=tools)
+        work = Work(emulator.prompter.answer(turn))
         emulator.works.append(work)
         self.conversation.heard_ms += max(0, gate.stopped_ms - gate.started_ms)
         self.say("input_audio_buffer.committed", item_id=item_id, previous_item_id=previous)

@@ -34,6 +34,7 @@ class Plan:
     tells: tuple[Work, ...] = ()
     """The work whose results it speaks about."""
     greets: bool = False
+    writes: bool = False
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Running:
     plan: Plan
     in_conversation: bool
     metadata: Any = None
+    tool_choice: Any = "auto"
     output: list[Event] = field(default_factory=list)
     sound_ms: int = 0
     task: asyncio.Task[None] | None = None
@@ -70,8 +72,14 @@ class Responses:
                 "a new one."
             )
             raise Refused("conversation_already_has_active_response", words)
+        fault = self._session.emulator.prompter.fault("request")
+        if fault is not None and fault.do == "error":
+            raise Refused(str(fault.code), "Conversation already has an active response.")
         plan = self._instructions(wanted) if "instructions" in wanted else self._next()
-        self._begin(plan, not aside, wanted.get("metadata"))
+        if fault is not None:
+            plan.writes = fault.do == "write"
+            plan.says = f"Of course! {plan.says}" if fault.do == "misread" else plan.says
+        self._begin(plan, not aside, wanted.get("metadata"), wanted.get("tool_choice"))
 
     def create_for_turn(self) -> None:
         """The caller's turn is over."""
@@ -136,9 +144,12 @@ class Responses:
 
     # Generation.
 
-    def _begin(self, plan: Plan, in_conversation: bool, metadata: Any = None) -> None:
+    def _begin(
+        self, plan: Plan, in_conversation: bool, metadata: Any = None, tool_choice: Any = None
+    ) -> None:
         session = self._session
-        running = Running(session.new_id("resp"), plan, in_conversation, metadata)
+        tool_choice = tool_choice or session.settings["tool_choice"]
+        running = Running(session.new_id("resp"), plan, in_conversation, metadata, tool_choice)
         for work in plan.tells:
             work.telling = session.number
         if in_conversation:
@@ -158,13 +169,16 @@ class Responses:
             if fault is not None and fault.do == "error":
                 self._fail(running, str(fault.code or "server_error"), "The server had an error.")
                 return
-            if fault is not None:
+            if fault is not None and fault.do == "write":
+                plan.writes = True
+            elif fault is not None:
                 await session.perform(fault)
         limits = [{"name": "requests", "limit": 100, "remaining": 99, "reset_seconds": 1.0}]
         session.say("rate_limits.updated", rate_limits=limits)
         await asyncio.sleep(session.emulator.prompter.thinking)
+        self._obey(running)
         if plan.says:
-            await self._speak(running, plan.says)
+            await (self._write if plan.writes else self._speak)(running, plan.says)
         for use in plan.asks:
             self._ask(running, use)
         if plan.work is not None:
@@ -173,12 +187,39 @@ class Responses:
         if plan.asks:
             await session.fault("ask")
 
-    async def _speak(self, running: Running, text: str) -> None:
+    def _obey(self, running: Running) -> None:
+        """Call a tool if `tool_choice` demands one: it counts for every response, also for those
+        about a tool's result."""
+        choice, tools = running.tool_choice, self._session.settings["tools"]
+        forced = choice == "required" or isinstance(choice, dict)
+        if forced and tools and not running.plan.asks:
+            named = choice["name"] if isinstance(choice, dict) else tools[0]["name"]
+            running.plan.says, running.plan.asks = "", (Use(named),)
+
+    def _message(self, running: Running) -> tuple[Event, Event]:
+        """Open the item of a sentence; return it and its place in events."""
         session = self._session
         item: Event = {"id": session.new_id("item"), "object": "realtime.item", "type": "message"}
         item |= {"status": "in_progress", "role": "assistant", "content": []}
+        item["phase"] = "commentary" if running.plan.asks else "final_answer"
         self._open(running, item)
-        where = {"item_id": item["id"], "content_index": 0}
+        return item, {"item_id": item["id"], "content_index": 0}
+
+    async def _write(self, running: Running, text: str) -> None:
+        """Answer in text, as the service does now and then in a session for audio."""
+        item, where = self._message(running)
+        part = {"type": "text", "text": ""}
+        self._say_of(running, "response.content_part.added", **where, part=part)
+        self._say_of(running, "response.output_text.delta", **where, delta=text)
+        self._say_of(running, "response.output_text.done", **where, text=text)
+        part = {"type": "text", "text": text}
+        self._say_of(running, "response.content_part.done", **where, part=part)
+        item["content"] = [{"type": "output_text", "text": text}]
+        self._close(running, item)
+
+    async def _speak(self, running: Running, text: str) -> None:
+        session = self._session
+        item, where = self._message(running)
         part = {"type": "audio", "transcript": ""}
         self._say_of(running, "response.content_part.added", **where, part=part)
         kind = session.settings["audio"]["output"]["format"]["type"]
@@ -259,6 +300,12 @@ class Responses:
 
     def _fail(self, running: Running, code: str, words: str) -> None:
         kind = "server_error" if code == "server_error" else "invalid_request_error"
+        if code == "rate_limit_exceeded":
+            kind = "tokens"
+            words = (
+                "Rate limit reached for gpt-realtime on tokens per min (TPM): Limit 40000, Used "
+                "39500, Requested 600. Please try again in 150ms."
+            )
         error = {"type": kind, "code": code, "message": words}
         self._done(running, "failed", {"type": "failed", "error": error})
 

@@ -100,6 +100,7 @@ class ResponsesWords(OpenAIWords):
         if reply.text:
             part = {"type": "output_text", "text": reply.text, "annotations": []}
             message = {"id": self.next_id("msg_"), "type": "message", "role": "assistant"}
+            message["phase"] = "commentary" if reply.asks else "final_answer"
             items.append({**message, "status": "completed", "content": [part]})
         items += [
             {

@@ -28,6 +28,7 @@ class OpenAITextEmulator(TextEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         models: tuple[str, ...] = MODELS,
         retry_after: float = 1,
     ) -> None:
@@ -52,7 +53,7 @@ class OpenAITextEmulator(TextEmulator):
             Route("/v1/models", all_models),
             Route("/v1/models/{model}", one_model),
         ]
-        super().__init__(script or Script(), routes, retry_after)
+        super().__init__(script or Script(), routes, retry_after, port)
 
     @property
     def url(self) -> str:

@@ -24,7 +24,7 @@ class OpenAIWords:
 
     def model(self, request: Request, name: Any) -> str:
         given = request.headers.get("authorization", "")
-        if given != f"Bearer {self._key}":
+        if given != (f"Bearer {self._key}" if self._key else ""):
             message = "Incorrect API key provided: " + given.removeprefix("Bearer ")[:8] + "***."
             raise Refused(401, message, "invalid_api_key")
         if name not in self._models:

@@ -1,0 +1,155 @@
+"""An imported configuration as the text of a file, mended until it can be loaded."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from cordboard.config.load import read
+from cordboard.config.yaml_document import KeyPath, dotted
+from cordboard.errors import ConfigError, ConfigProblem
+from cordboard.importing.result import Imported, needed_variables
+
+_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_STAND_INS = ("https://example.com/1", "500", "1", "x")
+"""Stand for the value of a variable, one after the other until the schema takes one."""
+_ROUNDS = 50
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
+"""Characters that a YAML file does not hold, or not as they are."""
+
+
+def yaml_text(result: Imported, heading: str) -> str:
+    """Return the YAML with its comments."""
+    stream = io.StringIO()
+    yaml = YAML()
+    yaml.width = 100
+    yaml.allow_unicode = True
+    tree = _with_comments(result.tree, (), result.comments)
+    tree.yaml_set_start_comment(_clean(heading) + "\n\n")
+    yaml.dump(tree, stream)
+    return stream.getvalue()
+
+
+def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigProblem]]:
+    """Take out what our schema refuses, and report it in `left`, until the text loads.
+
+    Returns the text, and the problems that are left for a human. Variables count as set.
+    """
+    tried: dict[str, int] = {}
+    for _ in range(_ROUNDS):
+        text = yaml_text(result, heading)
+        names = needed_variables(text)
+        try:
+            read(text, path, {name: _STAND_INS[tried.get(name, 0)] for name in names})
+        except ConfigError as error:
+            fatal = [problem for problem in error.problems if problem.fatal]
+            if not (_try_another_value(result, fatal, tried) | _take_out_all(result, fatal)):
+                return text, fatal
+        else:
+            return text, []
+    return text, fatal
+
+
+def _try_another_value(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
+    """Let the variables of refused values stand for something else."""
+    places = [_place(result.tree, problem.key) for problem in fatal]
+    values = [_at(result.tree, place) for place in places]
+    names = {name for value in values for name in _variables_in(value)}
+    names = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
+    tried.update({name: tried.get(name, 0) + 1 for name in names})
+    return bool(names)
+
+
+def _take_out_all(result: Imported, fatal: list[ConfigProblem]) -> bool:
+    removed: set[KeyPath] = set()
+    places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
+    # The last entry of a list first: the indexes before it stay valid.
+    for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
+        is_context = place[:1] == ("contexts",) and len(place) < 3
+        by_variable = bool(_variables_in(_at(result.tree, place)))
+        if place and not (is_context or by_variable or _is_covered(place, removed)):
+            removed.add(place)
+            _take_out(result, place, problem.message)
+    return bool(removed)
+
+
+def _variables_in(value: Any) -> list[str]:
+    return needed_variables(value) if isinstance(value, str) else []
+
+
+def _at(tree: Any, place: KeyPath) -> Any:
+    """Return the value at a place; None if it was taken out meanwhile."""
+    for step in place:
+        inside = step in tree if isinstance(tree, dict) else isinstance(tree, list)
+        if not inside or (isinstance(tree, list) and int(step) >= len(tree)):
+            return None
+        tree = tree[step]
+    return tree
+
+
+def _place(tree: Any, key: str) -> KeyPath:
+    """Return the part of a problem's key that is in the tree."""
+    value, path = tree, []
+    for index, name in _PART.findall(key):
+        step: str | int = int(index) if index else name
+        inside = isinstance(value, dict) and step in value
+        if not inside and not (
+            isinstance(value, list) and isinstance(step, int) and step < len(value)
+        ):
+            break
+        value = value[step]
+        path.append(step)
+    return tuple(path)
+
+
+def _is_covered(place: KeyPath, removed: set[KeyPath]) -> bool:
+    return any(place[: len(other)] == other for other in removed)
+
+
+def _take_out(result: Imported, place: KeyPath, message: str) -> None:
+    above: Any = result.tree
+    for step in place[:-1]:
+        above = above[step]
+    last = place[-1]
+    if place[0] == "contexts" and last in ("prompt", "greeting"):
+        above[last] = above[last].replace("{", "{{").replace("}", "}}")
+        result.changed.append((dotted(place), f"its braces are literal now: {message}"))
+        return
+    del above[last]
+    result.left.append((dotted(place), f"refused here: {message}"))
+    if not above and len(place) > 2 and place[:1] != ("contexts",):
+        _take_out(result, place[:-1], "nothing is left in it")
+
+
+def _with_comments(value: Any, path: KeyPath, comments: Mapping[KeyPath, str]) -> Any:
+    if isinstance(value, dict):
+        mapping = CommentedMap()
+        for key, inner in value.items():
+            here = (*path, key)
+            mapping[_clean(key)] = _with_comments(inner, here, comments)
+            if here in comments:
+                mapping.yaml_set_comment_before_after_key(
+                    _clean(key), before=_clean(comments[here]), indent=2 * len(path)
+                )
+        return mapping
+    if isinstance(value, list):
+        return CommentedSeq([_with_comments(inner, path, {}) for inner in value])
+    if not isinstance(value, str):
+        return value
+    text = _clean(value)
+    lines = text.split("\n")
+    # A block of YAML cannot hold other texts unchanged.
+    if len(lines) > 1 and text[:1].strip() and all(line == line.rstrip() for line in lines):
+        return LiteralScalarString(text) if lines[-2] and "\t" not in text else text
+    return text
+
+
+def _clean(text: str) -> str:
+    return _NO_TEXT.sub(" ", text)
