@@ -60,9 +60,9 @@ def finished(samples: Floats, rate: int) -> Floats:
     return _limited(spoken)
 
 
-_WAITED = 1.0
-"""Seconds for which a caller has waited already, about, when the first sentence of an answer is
-rendered. So it precedes recognitions, which take longer, unless they have waited for longer."""
+_WAITED = 2.0
+"""Seconds by which the first sentence of an answer precedes other work that is needed now: it is
+the shorter work, and its caller has waited for a recognition already."""
 
 
 def _limited(samples: Floats) -> Floats:
