@@ -74,6 +74,13 @@ def test_of_a_provider_that_nobody_uses_nothing_is_told() -> None:
     assert agents_readiness(config(), KEYS, health) == (True, "")
 
 
+def test_a_reason_loses_the_secrets_that_it_quotes() -> None:
+    health = ProviderHealth(mask=lambda text: text.replace("key-of-azure", "***"))
+    health.failed("openai", "auth", "key-of-azure is not valid")
+    _, detail = agents_readiness(config(), KEYS, health)
+    assert detail == "openai: auth: *** is not valid"
+
+
 def test_no_key_is_ever_shown() -> None:
     health = ProviderHealth()
     health.failed("openai", "auth", "refused")

@@ -14,8 +14,10 @@ from cordboard.calls.events import Connected
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import ToolReply
-from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call, stage_config
 from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLine
+from cordboard_testkit.virtual_time import virtual_time
 
 
 def counted(metrics: Metrics) -> list[str]:
@@ -103,3 +105,23 @@ def test_who_looks_on(tmp_path: Path) -> None:
     assert 'ai_agent_internal_errors_total{where="ledger_listener"} 1.0' in (
         metrics.render().decode()
     )
+
+
+def test_what_a_service_quotes_of_a_secret_is_in_no_ledger(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        agent.emit(AgentTrouble("garbage", "unknown api-key key-of-azure"))
+        agent.emit(AgentFailed("auth: key-of-azure is not valid", "auth"))
+
+    async def run() -> str:
+        config = stage_config()
+        config.keep_secret({"key-of-azure"})
+        stage = CallStage(tmp_path, FakeAgent(script), config, (), FakeLine(), None)
+        await stage.over()
+        return repr(stage.lines())
+
+    with virtual_time() as loop:
+        lines = loop.run_until_complete(run())
+    assert "key-of-azure" not in lines
+    assert "unknown api-key •••" in lines
+    assert "auth: ••• is not valid" in lines

@@ -72,6 +72,14 @@ def test_calls_are_listed_the_newest_first(calls: Calls) -> None:
     assert "completed (agent_hangup)" in table[1]
 
 
+def test_a_damaged_ledger_hides_no_other(calls: Calls) -> None:
+    path = calls.add("whole", "2026-11-21T19:12:13.261+00:00")
+    path.with_name("damaged.jsonl").write_text('{"at_ms":0,"type":"call.offered"}\n')
+    done = calls.typed("list")
+    assert "whole" in done.out, done.err
+    assert "damaged" not in done.out
+
+
 def test_a_call_is_shown_as_the_demo_shows_it(calls: Calls) -> None:
     path = calls.add("23627530-b370", "2026-11-21T19:12:13.261+00:00")
     by_id = calls.typed("show", "23627530-b370")
@@ -110,6 +118,17 @@ def test_a_ledger_that_lacks_fields_does_not_hide_the_others(calls: Calls) -> No
     calls.add("bad", "2026-11-21T19:13:13.261+00:00", {"call.bound": bound})
     assert [row["call_id"] for row in json.loads(calls.typed("list", "--json").out)] == ["good"]
     assert "bad.jsonl is not the ledger of a call" in calls.typed("show", "bad").err
+
+
+def test_a_ledger_from_elsewhere_does_not_steer_the_terminal(calls: Calls) -> None:
+    moved = {"at_ms": 1, "type": "line.transfer", "destination": "[/red]\x1b[2J", "ok": True}
+    ended = {"at_ms": 2, "type": "call.ended", "outcome": "\x1b[2J", "reason": "[/]\x1b[2J"}
+    changes = {"caller.text": moved, "call.ended": ended | {"duration_ms": 2}}
+    calls.add("id", "2026-11-21T19:12:13.261+00:00", changes)
+    done = calls.typed("show", "id")
+    assert "transfer to [/red] [2J: done" in done.out, done.out + done.err
+    assert "call ended:  [2J ([/] [2J)" in done.out
+    assert "\x1b[2J" not in done.out
 
 
 def test_a_call_is_drawn_with_its_recording(calls: Calls, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -142,20 +143,45 @@ def test_the_last_agents_are_read_while_ava_writes(tmp_path: Path, output: Path)
     assert list(config.contexts) == ["first", "late"]
 
 
-def test_avas_own_dialplan_is_rewritten(tmp_path: Path, output: Path) -> None:
-    root = folder(tmp_path / "ava", V6)
-    (root / "extensions_custom.conf").write_text(
-        "[other]\nexten => 1,1,Hangup()\n[from-ai-agent]\nexten => s,1,NoOp()\n"
-        " same => n,Set(AI_CONTEXT=Bread Line)\n same => n,Set(AI_PROVIDER=deepgram)\n"
-        " same => n,Set(__AI_AUDIO_PROFILE=x)\n same => n,Stasis(asterisk-ai-voice-agent)\n"
-    )
-    config, told = imported(root, output)
-    assert "deepgram" in config.providers, "the dialplan uses it, though it is switched off"
-    assert told.partition("Dialplan:\n\n")[2].startswith(
-        "[from-ai-agent]\nexten => s,1,NoOp()\n"
-        " same => n,Set(AI_CONTEXT=bread_line)\n same => n,Set(AI_PROVIDER=deepgram)\n"
-        " same => n,NoOp(AI_AUDIO_PROFILE has no counterpart)\n same => n,Stasis(cordboard)\n"
-    )
+def test_an_extension_adds_no_lines_to_the_dialplan(tmp_path: Path, output: Path) -> None:
+    rows = [agent("desk", extension="7,1,Answer()\nexten => 8,1,System(reboot)")]
+    _, told = imported(folder(tmp_path / "ava", V7, rows), output)
+    assert "[cordboard-desk]\n" in told
+    assert "System(" not in told.partition("Dialplan:")[2]
+
+
+def test_imported_names_do_not_steer_the_terminal(tmp_path: Path, output: Path) -> None:
+    rows = [agent("a\x1b[2J\nTaken over: b", extra_json=as_json({"x\x1b]0;y\x07": 1}))]
+    _, told = imported(folder(tmp_path / "ava", V7, rows), output)
+    assert "\x1b" not in told
+    assert "\x07" not in told
+    assert "\nTaken over: b" not in told
+
+
+@pytest.mark.parametrize("levels", [25, 400])
+def test_a_body_that_is_nested_too_deep_is_sent_as_a_text(levels: int) -> None:
+    body = "[" * levels + "]" * levels
+    tool = {"kind": "generic_webhook", "url": "https://a.example", "body_template": body}
+    result = import_ava(Installation({"tools": {"hook": tool}}, []))
+    text, problems = mend(result, Path("x.yaml"), "")
+    assert problems == []
+    assert parse(text, "x.yaml").tree["tools"]["hook"]["text"] == body
+
+
+def test_a_view_without_end_is_no_agents_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.importing.ava_files.MOST_SECONDS", 0.1)
+    root = folder(tmp_path / "ava", V7, [])
+    with closing(sqlite3.connect(root / "data" / "operator" / "agents.db")) as connection:
+        connection.execute("DROP TABLE agents")
+        connection.execute(
+            "CREATE VIEW agents AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) "
+            "SELECT max(x) AS slug FROM n"
+        )
+    done = typed("import", "ava", str(root), "-o", str(tmp_path / "x.yaml"))
+    assert (done.status, done.out) == (1, "")
+    assert "cannot be read as AVA's agents database: interrupted" in done.err
 
 
 def test_a_local_file_and_context_files_are_merged(tmp_path: Path, output: Path) -> None:
@@ -236,9 +262,12 @@ def test_what_is_no_installation_gives_one_error(
     assert not output.exists()
 
 
+@pytest.mark.parametrize("value", ["{", 7])
 @pytest.mark.parametrize("column", ["tools_json", "extra_json"])
-def test_a_broken_row_of_the_database_is_an_error(tmp_path: Path, column: str) -> None:
-    root = folder(tmp_path / "ava", V7, [agent("a", **{column: "{"})])
+def test_a_broken_row_of_the_database_is_an_error(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    root = folder(tmp_path / "ava", V7, [agent("a", **{column: value})])
     done = typed("import", "ava", str(root), "-o", str(tmp_path / "x.yaml"))
     assert done.status == 1
     assert "a row of `agents` cannot be read" in done.err

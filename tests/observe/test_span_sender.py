@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -70,15 +71,17 @@ def test_spans_wait_for_a_collector_that_is_busy(collector: Collector) -> None:
 
 
 def test_a_proxy_that_cannot_be_used_is_told_and_costs_only_the_spans(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://proxy.example")
     dropped: list[int] = []
-    sender = SpanSender("http://collector.example", dropped.append, queue=2, interval=0.01)
-    make_spans(sender, "one", "two", "three")
-    sender.shutdown()
+    structlog.reset_defaults()  # tests of commands leave their own log set up
+    with structlog.testing.capture_logs() as logged:
+        sender = SpanSender("http://collector.example", dropped.append, queue=2, interval=0.01)
+        make_spans(sender, "one", "two", "three")
+        sender.shutdown()
     assert sum(dropped) == 3
-    assert "socks5" in capsys.readouterr().out
+    assert any("socks5" in str(entry) for entry in logged)
 
 
 def test_what_a_collector_refuses_is_dropped_and_counted(collector: Collector) -> None:

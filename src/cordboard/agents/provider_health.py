@@ -1,7 +1,7 @@
 """The failures of providers, as calls have found them, and their readiness to serve calls.
 
 The last failure of each provider is kept until it works again. Shown by `/ready` and `/health`;
-reasons contain no secrets (`AgentError`).
+reasons contain no secrets.
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ class ProviderFailure:
 class ProviderHealth:
     """The providers of one engine, by their names in the configuration."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.time, mask: Callable[[str], str] = str
+    ) -> None:
+        """`mask` removes secrets from a reason: services quote what they were sent."""
         self._clock = clock
+        self._mask = mask
         self._failures: dict[str, ProviderFailure] = {}
 
     @property
@@ -51,7 +55,7 @@ class ProviderHealth:
         """Note that a call's agent could not start, or could not continue."""
         before = self._failures.get(provider)
         count = before.count + 1 if before is not None else 1
-        failure = ProviderFailure(kind, reason[:_LONGEST_REASON], self._clock(), count)
+        failure = ProviderFailure(kind, self._mask(reason)[:_LONGEST_REASON], self._clock(), count)
         self._failures[provider] = failure
 
     def works(self, provider: str) -> None:

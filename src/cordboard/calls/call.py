@@ -294,6 +294,7 @@ class Call:
                 self._costs.used,
             ),
             self._binding.context.silence,
+            self._toolbox.known_secrets.text,
         )
         tools, tracing = conversation.tools, self._services.tracing
         tools.seat(
@@ -408,6 +409,7 @@ class Call:
         self._ending.after_speech("completed", "budget", goodbye)
 
     def _trouble(self, where: str, message: str) -> None:
+        message = self._toolbox.known_secrets.text(message)
         self._ledger.record(events.Trouble(where, message))
         log.error("call_trouble", where=where, error=message)
 

@@ -103,12 +103,15 @@ class Conversation:
         metrics: Metrics,
         endings: Endings,
         silence: Silence,
+        mask: Callable[[str], str] = str,
     ) -> None:
+        """`mask` removes secrets from a text: services quote what they were sent."""
         self._loop = asyncio.get_running_loop()
         self._agent = agent
         self._ledger = ledger
         self._metrics = metrics
         self._endings = endings
+        self._mask = mask
         self._latency = LatencyRecord(ledger, metrics)
         self._answered = asyncio.Event()
         """Set while the agent has no more sound to hand over."""
@@ -301,11 +304,11 @@ class Conversation:
                     self._metrics.internal_error("agent")
                 self._troubles[what] += 1
                 if self._troubles[what] <= MAX_TROUBLES:
-                    self._ledger.record(events.Trouble(f"agent_{what}", detail))
+                    self._ledger.record(events.Trouble(f"agent_{what}", self._mask(detail)))
             case AgentFailed(reason, kind):
                 if kind == INTERNAL:
                     self._metrics.internal_error("agent")
-                self._give_up(reason)
+                self._give_up(self._mask(reason))
             case AgentEnded(reason):
                 self._endings.ended(reason)
 

@@ -75,10 +75,13 @@ def _plugin_problems(config: Config) -> list[str]:
 def _ask_services(config: Config) -> None:
     """Print a line for each verified fact."""
     from cordboard.agents.online_check import check_online
+    from cordboard.tools.known_secrets import KnownSecrets
 
+    known = KnownSecrets(config.secrets)  # services quote what they were sent
     findings = asyncio.run(check_online(config, os.environ))
     for finding in findings:
-        print(finding, file=sys.stdout if finding.good else sys.stderr)
+        told = known.text(str(finding))
+        print(told, file=sys.stdout if finding.good else sys.stderr)
     if not findings:
         print("No service on the network is configured.")
     if not all(finding.good for finding in findings):

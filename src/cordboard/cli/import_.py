@@ -37,7 +37,7 @@ def ava(
     AVA's files are only read, and values of its .env are not kept. Exit status 1 when the file
     needs a human; its lines are named.
     """
-    from cordboard.importing.ava import import_ava
+    from cordboard.importing.ava import dialplan_of, import_ava
     from cordboard.importing.ava_files import read_installation
     from cordboard.importing.document import mend
 
@@ -53,10 +53,10 @@ def ava(
     _print_list("Changed", map(": ".join, result.changed))
     _print_list("No counterpart", map(": ".join, result.left))
     _print_list("Environment variables that it needs", _variables(text, found))
-    print(f"\nDialplan:\n\n{result.dialplan}")
+    print(f"\nDialplan:\n\n{dialplan_of(result.tree)}")
     if problems:
         for problem in problems:
-            print(problem, file=sys.stderr)
+            print(_shown(str(problem)), file=sys.stderr)
         print(f"cordboard: {output} needs a human at these lines", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Next: cordboard check -c {output}")
@@ -90,4 +90,9 @@ def _print_list(title: str, lines: Iterable[str]) -> None:
     lines = list(dict.fromkeys(lines))
     if lines:
         print(f"\n{title}:")
-        print("\n".join(f"  {line}" for line in lines))
+        print("\n".join(f"  {_shown(line)}" for line in lines))
+
+
+def _shown(line: str) -> str:
+    """Return one line that cannot steer a terminal: names and texts are another system's."""
+    return "".join(c if c.isprintable() else " " for c in line)

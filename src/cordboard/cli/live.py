@@ -64,7 +64,7 @@ class LivePrinter:
             case events.ToolCalled(name=name, arguments=arguments):
                 return f"[yellow]tool asked[/]   {_plain(name)} {_plain(str(arguments))}"
             case events.ToolAnswered(status=status, took_ms=took):
-                return f"[yellow]tool answer[/]  {status} after {took} ms"
+                return f"[yellow]tool answer[/]  {_plain(status)} after {took} ms"
             case events.ToolApproval(question=question, answer=answer, by=by):
                 how = f" [dim]by {by}[/]" if by else ""
                 return f"[yellow]caller asked[/] {_plain(question)} [bold]{answer}[/]{how}"
@@ -76,7 +76,7 @@ class LivePrinter:
             case events.Trouble(where=where, message=message):
                 return f"[red]trouble[/]      {_plain(where)}: {_plain(message)}"
             case events.Ended(outcome=outcome, reason=reason):
-                return f"call ended: {outcome} ({_plain(reason)})"
+                return f"call ended: {_plain(outcome)} ({_plain(reason)})"
         return self._timing(event)
 
     def _timing(self, event: events.LedgerEvent) -> str:

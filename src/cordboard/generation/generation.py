@@ -66,7 +66,7 @@ class Generation:
         named = tools_of_servers(config.tools)
         self.fleet: Fleet = Fleet(config.mcp, pool, before, lock, named)
         self._functions: Functions = earlier._functions if earlier is not None else {}
-        self._known_secrets = KnownSecrets(config.secrets, self.fleet.fetched_tokens)
+        self.known_secrets = KnownSecrets(config.secrets, self.fleet.fetched_tokens)
         self._http = SharedClient()
         self._own, self._problems = configured_tools(config, self._functions, self._http)
         self._workflows = WorkflowMaker(config.tools)
@@ -171,4 +171,4 @@ class Generation:
         others = (*self._own, *self.fleet.tools())
         specs = {entry.tool.spec.name: entry.tool.spec for entry in others}
         workflows = (ToolEntry(tool) for tool in self._workflows.made(specs))
-        return Catalogue((*others, *workflows), reuse, self._problems, self._known_secrets)
+        return Catalogue((*others, *workflows), reuse, self._problems, self.known_secrets)

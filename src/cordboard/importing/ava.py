@@ -1,4 +1,4 @@
-"""An AVA installation as our configuration, with what has no counterpart and the dialplan.
+"""An AVA installation as our configuration, with what has no counterpart; and a dialplan for it.
 
 Pure: `import_ava` takes what `ava_files` has read. Facts about AVA are from its source at v7.5.4.
 """
@@ -6,8 +6,9 @@ Pure: `import_ava` takes what `ava_files` has read. Facts about AVA are from its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cordboard.importing.ava_contexts import Contexts, contexts_of
 from cordboard.importing.ava_files import Installation
@@ -17,8 +18,8 @@ from cordboard.importing.ava_tools import Tools
 from cordboard.importing.names import Names
 from cordboard.importing.result import Imported, Part
 
-_APPLICATION = re.compile(r"(?i)stasis\([^,)]*")
-_CHOICE = re.compile(r"(?i)set\(_{0,2}(AI_AGENT|AI_CONTEXT|AI_PROVIDER|AI_AUDIO_PROFILE)=([^)]*)\)")
+_NUMBER = re.compile(r"[0-9A-Za-z*#+_-]{1,80}")
+"""Extensions that a dialplan takes; other texts of the import must not become lines of it."""
 _COMMON_DIALPLAN = """\
 [cordboard]
 exten => s,1,Stasis(cordboard)
@@ -37,6 +38,18 @@ def import_ava(found: Installation) -> Imported:
     return result
 
 
+def dialplan_of(tree: Mapping[str, Any]) -> str:
+    """Return the dialplan for contexts and routes that our schema has taken."""
+    numbers = {name: number for number, name in tree.get("routes", {}).items()}
+    lines = ["; extensions.conf (FreePBX: extensions_custom.conf)"]
+    for name in tree["contexts"]:
+        lines += [f"[cordboard-{name}]", f"exten => s,1,Set(AI_CONTEXT={name})"]
+        lines.append(" same => n,Goto(cordboard,s,1)")
+        if _NUMBER.fullmatch(numbers.get(name, "")):
+            lines.append(f"exten => {numbers[name]},1,Goto(s,1)")
+    return "\n".join(lines) + "\n" + _COMMON_DIALPLAN
+
+
 @dataclass(slots=True)
 class _Import:
     root: Part
@@ -53,7 +66,6 @@ class _Import:
         contexts = contexts_of(self.root, self.found, self.result)
         providers = Providers(self.root, self.result, self.names, self.found.variables)
         used = {context.text(key) for _, context in contexts for key in ("provider", "pipeline")}
-        used |= {found[2].strip() for found in _CHOICE.finditer(self.found.dialplan)}
         default = self.root.text("default_provider")
         providers.read(used | {default})
         self._defaults(default)
@@ -81,7 +93,6 @@ class _Import:
         self.result.left += [
             (f"agent {slug}", "switched off in the database") for slug in self.found.inactive
         ]
-        self.result.dialplan = self._dialplan()
 
     def _telephony(self) -> None:
         transport = self.root.text("audio_transport").lower() or "audiosocket"
@@ -156,31 +167,3 @@ class _Import:
         default = names.get(self.found.default_agent) or names.get("default")
         first = next(iter(self.result.tree["contexts"]))
         self.result.tree["default_context"] = default or first
-
-    def _dialplan(self) -> str:
-        if self.found.dialplan:
-            return "".join(self._changed_lines(self.found.dialplan.splitlines()))
-        lines = ["; extensions.conf (FreePBX: extensions_custom.conf)"]
-        numbers = {name: number for number, name in self.result.tree.get("routes", {}).items()}
-        for name in self.result.tree["contexts"]:
-            lines += [f"[cordboard-{name}]", f"exten => s,1,Set(AI_CONTEXT={name})"]
-            lines.append(" same => n,Goto(cordboard,s,1)")
-            if name in numbers:
-                lines.append(f"exten => {numbers[name]},1,Goto(s,1)")
-        return "\n".join(lines) + "\n" + _COMMON_DIALPLAN
-
-    def _changed_lines(self, lines: Iterable[str]) -> Iterable[str]:
-        kinds = {"AI_AGENT": "context", "AI_CONTEXT": "context", "AI_PROVIDER": "provider"}
-
-        def ours(found: re.Match[str]) -> str:
-            variable, name = found[1].upper(), found[2].strip()
-            kind = kinds.get(variable)
-            if kind is None:
-                return f"NoOp({variable} has no counterpart)"
-            known = self.names.of(kind).get(name)
-            if known is None and "$" not in name:
-                self.result.left.append((f"dialplan: {found[0]}", f"there is no {kind} {name}"))
-            return f"Set({'AI_CONTEXT' if kind == 'context' else variable}={known or name})"
-
-        for line in lines:
-            yield _APPLICATION.sub("Stasis(cordboard", _CHOICE.sub(ours, line)) + "\n"

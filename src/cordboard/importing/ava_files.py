@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,10 +26,12 @@ from cordboard.errors import CordboardError
 
 MAIN = "ai-agent.yaml"
 DATABASES = ("data/operator/agents.db", "data/agents.db", "agents.db")
-_DIALPLANS = ("", "config", "asterisk")
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[-=]([^}]*))?\}|\$(?=[${])")
+MOST_AGENTS = 500
+MOST_VALUE = 1_000_000
+"""Bytes of a value of the database, and of a row."""
+MOST_SECONDS = 5.0
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[-=]([^}]{0,1000}))?\}|\$(?=[${])")
 _VARIABLE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
-_SECTION = re.compile(r"(?m)^(?=\[)")
 
 
 class NotAva(CordboardError):
@@ -51,8 +54,6 @@ class Installation:
     """Lesser problems of the YAML files, such as duplicate keys."""
     variables: frozenset[str] = frozenset()
     """Names in `.env`."""
-    dialplan: str = ""
-    """Sections of `extensions*.conf` files with `Stasis(`."""
 
 
 def read_installation(place: Path) -> Installation:
@@ -79,7 +80,6 @@ def read_installation(place: Path) -> Installation:
             _read_agents(paths[0], found)
             break
     found.variables = frozenset(n for folder in folders for n in _names(folder / ".env"))
-    found.dialplan = "".join(_dialplans(root))
     return found
 
 
@@ -87,7 +87,9 @@ def _main(folder: Path) -> Path:
     for path in (folder / "config" / MAIN, folder / MAIN):
         if path.is_file():
             return path
-    others = sorted(str(path) for path in folder.glob("**/ai-agent.golden-*.yaml"))[:20]
+    golden = "ai-agent.golden-*.yaml"
+    found = (*folder.glob(golden), *folder.glob(f"config/{golden}"))
+    others = sorted(map(str, found))[:20]
     hint = f"; name one of these files: {', '.join(others)}" if others else ""
     raise NotAva(f"{folder}: there is no config/{MAIN}, so it is not a folder of AVA{hint}")
 
@@ -159,7 +161,11 @@ def _read_agents(path: Path, found: Installation) -> None:
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
             database.row_factory = sqlite3.Row
-            rows = [dict(row) for row in database.execute("SELECT * FROM agents")]
+            _limit(database)
+            found_rows = database.execute("SELECT * FROM agents").fetchmany(MOST_AGENTS + 1)
+        if len(found_rows) > MOST_AGENTS:
+            raise NotAva(f"{path}: more than {MOST_AGENTS} agents")
+        rows = list(map(dict, found_rows))
         for row in rows:
             slug, agent = str(row["slug"]), _agent(row)
             if not row.get("is_active", 1):
@@ -170,9 +176,16 @@ def _read_agents(path: Path, found: Installation) -> None:
                 found.default_agent = slug
     except sqlite3.Error as error:
         raise NotAva(f"{path}: cannot be read as AVA's agents database: {error}") from None
-    except (KeyError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise NotAva(f"{path}: a row of `agents` cannot be read: {error}") from None
     found.sources.append(path)
+
+
+def _limit(database: sqlite3.Connection) -> None:
+    """Bound the size of a value and the time: `agents` may be a view that never ends."""
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE)
+    ends = time.monotonic() + MOST_SECONDS
+    database.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
 
 
 def _agent(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,13 +209,3 @@ def _names(path: Path) -> list[str]:
     if not path.is_file():
         return []
     return [found[1] for line in text_of(path).splitlines() if (found := _VARIABLE.match(line))]
-
-
-def _dialplans(root: Path) -> list[str]:
-    paths = [path for name in _DIALPLANS for path in sorted((root / name).glob("extensions*.conf"))]
-    return [
-        section
-        for path in paths
-        for section in _SECTION.split(text_of(path))
-        if "stasis(" in section.lower() and section.startswith("[")
-    ]

@@ -7,9 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_PLAIN = re.compile(r"\$\$|\$\{[^}]*\}|\{(\s*[A-Za-z_][\w.-]*(?: +[\w.-]+)*\s*(?:\|[^{}|]*)?)\}")
+_PLAIN = re.compile(
+    r"\$\$|\$\{[^}]{0,1000}\}|\{(\s*[A-Za-z_][\w.-]*(?: +[\w.-]+)*\s*(?:\|[^{}|]*)?)\}"
+)
 """All that our prompts take for a placeholder, but not `${VARIABLE}`."""
-_NAME = re.compile(r"\$\$|\$\{[^}]*\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = re.compile(r"\$\$|\$\{[^}]{0,1000}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_DEEPEST = 20
+"""Nesting of a body that is kept as JSON; the configuration's own limit is 50 for the whole."""
 _JSON_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\{([A-Za-z_][A-Za-z0-9_]*)\}')
 
 
@@ -46,17 +50,21 @@ def json_body(text: str, names: Callable[[str], str | None]) -> Any:
     `ValueError`."""
     quoted = _JSON_TOKEN.sub(lambda found: f'"{{{found[1]}}}"' if found[1] else found[0], text)
     try:
-        return _in_texts(json.loads(quoted), names)
+        return _in_texts(json.loads(quoted), names, _DEEPEST)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
-def _in_texts(value: Any, names: Callable[[str], str | None]) -> Any:
+def _in_texts(value: Any, names: Callable[[str], str | None], depth: int) -> Any:
     if isinstance(value, str):
         return data(value, names)
+    if not depth:
+        raise ValueError("nested too deep")
     if isinstance(value, dict):
-        return {key: _in_texts(inner, names) for key, inner in value.items()}
-    return [_in_texts(inner, names) for inner in value] if isinstance(value, list) else value
+        return {key: _in_texts(inner, names, depth - 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_texts(inner, names, depth - 1) for inner in value]
+    return value
 
 
 def _doubled(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from cordboard.config.yaml_document import KeyPath, dotted
 
 _NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]{0,1000}))?\}")
 
 
 @dataclass(slots=True)
@@ -26,7 +26,6 @@ class Imported:
     """Place, and how it differs now."""
     left: list[tuple[str, str]] = field(default_factory=list)
     """Place without a counterpart, and the reason with the nearest thing."""
-    dialplan: str = ""
 
     def comment(self, path: KeyPath, words: str) -> None:
         """Add a line to the comment above a place of `tree`."""

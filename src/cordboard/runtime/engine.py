@@ -106,7 +106,9 @@ class Engine:
             lambda: self.view.log_when_ready(),
             sheds=sheds_load,
         )
-        provider_health = ProviderHealth()
+        provider_health = ProviderHealth(
+            mask=lambda text: self.reloader.generation.known_secrets.text(text)
+        )
         self.reloader = self._make_reloader(source, provider_health)
         self.administration = Administration(self.reloader, source)
         self._post_call = self._make_post_call_queue()

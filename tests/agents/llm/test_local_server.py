@@ -11,6 +11,7 @@ import pytest
 from tests.agents.llm.scripted_model import WEATHER
 from tests.agents.llm.test_services import Call
 
+from cordboard.agents.llm import local_server
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.making import model_brain
 from cordboard.errors import BrainError
@@ -83,6 +84,18 @@ async def test_a_call_that_finds_it_cold_lets_it_read_while_the_greeting_is_spok
         assert len(emulator.asked) == 3, "a server that has just answered is not cold"
 
 
+async def test_a_call_without_a_greeting_gives_a_warm_server_nothing_to_read() -> None:
+    """It would read between the caller's turns, and might forget the conversation for that."""
+    async with served() as (brain, emulator):
+        await asyncio.to_thread(brain.warm, (WEATHER,), "Be kind.")
+        brain.begin()
+        await until(lambda: len(emulator.asked) == 1)
+        for _ in range(2):
+            assert await Call(brain, emulator, greeting="").say("hi") == "Hello."
+        await asyncio.sleep(0.2)
+        assert len(emulator.asked) == 3
+
+
 async def test_a_server_that_cannot_be_read_ahead_answers_all_the_same() -> None:
     async with served(faults=(Fault("answer", "refuse", 500),)) as (brain, emulator):
         call = Call(brain, emulator)
@@ -102,6 +115,25 @@ async def test_other_services_are_not_asked_before_there_is_a_question(
         call = Call(brain, emulator)
         assert await call.say("hi") == "Hello."
         assert len(emulator.asked) == 1
+
+
+async def test_a_caller_does_not_wait_for_the_reading_of_other_prompts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_server, "IDLE_SECONDS", 0.1)
+    async with served() as (brain, emulator):
+        call = Call(brain, emulator)
+        assert await call.say("hi") == "Hello."
+        emulator.cools_down(600.0)
+        await asyncio.to_thread(brain.warm, (WEATHER,), "Be brief.")
+        brain.begin()
+        await until(lambda: len(emulator.asked) == 3)
+        held = [task for task in asyncio.all_tasks() if "_read_ahead" in repr(task.get_coro())]
+        emulator.cools_down(0.0)
+        assert await call.say("bye") == "Bye."
+        assert [task.cancelled() for task in held] == [True], "it was left for the caller"
+        await until(lambda: len(emulator.asked) == 5)
+        assert emulator.asked[-1] == emulator.asked[2], "and is read when the server is idle"
 
 
 async def test_closing_leaves_no_reading_behind() -> None:

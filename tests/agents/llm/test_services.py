@@ -40,14 +40,14 @@ SETTINGS: dict[str, tuple[type[TextEmulator], Callable[..., ModelBrain]]] = {
 class Call:
     """One conversation with a service."""
 
-    def __init__(self, brain: LlmBrain, emulator: TextEmulator) -> None:
+    def __init__(self, brain: LlmBrain, emulator: TextEmulator, greeting: str = "Welcome.") -> None:
         self.brain = brain
         self.emulator = emulator
         self.asked: list[JsonObject] = []
         self.tool_seconds = 0.0
         self.used: list[Usage] = []
         session = DialogueSession(
-            "Be kind.", (WEATHER,), self.ask, {}, "Welcome.", (), self.used.append
+            "Be kind.", (WEATHER,), self.ask, {}, greeting, (), self.used.append
         )
         self.dialogue: LlmDialogue = brain.open(session)
 

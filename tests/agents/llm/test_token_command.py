@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.agents.llm.test_services import Call
 
+from cordboard.agents.llm.http_model import HttpModel
 from cordboard.agents.making import model_brain
 from cordboard.errors import BrainError
+from cordboard.net import token_command
+from cordboard.net.failures import RequestFailed
 from cordboard.net.token_command import TokenCommand
 from cordboard.vendors.gemini.config import GeminiBrain
 from cordboard.vendors.gemini.llm import GeminiWire
@@ -43,10 +47,10 @@ class Command:
 
 
 @asynccontextmanager
-async def dialled(command: list[str], key: str) -> AsyncIterator[Call]:
+async def dialled(command: list[str], key: str, **more: Any) -> AsyncIterator[Call]:
     script = Script((Answer("Hello."), Answer("Bye.")), thinking_ms=1)
     async with OpenAITextEmulator(script, key=key) as emulator:
-        told: dict[str, Any] = {"base_url": emulator.url, "token_command": command}
+        told: dict[str, Any] = {"base_url": emulator.url, "token_command": command, **more}
         brain = model_brain(OpenAIChatBrain(type="openai_chat", **told), {})
         try:
             yield Call(brain, emulator)
@@ -94,6 +98,32 @@ async def test_a_command_that_fails_says_so(command: list[str], words: str) -> N
         assert call.emulator.asked == []
 
 
+async def test_a_command_that_fails_is_not_run_again_while_the_caller_waits(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    async with dialled(["sh", "-c", f"echo x >> {runs}; exit 1"], "k") as call:
+        with pytest.raises(BrainError, match="failed"):
+            await call.say("hi")
+        assert runs.read_text().count("x") <= 2, "once for the connection, once for the answer"
+
+
+async def test_a_slow_command_is_waited_for_as_long_as_a_first_word_and_goes_on(
+    tmp_path: Path,
+) -> None:
+    go, words = tmp_path / "go", "while ! test -e $0; do sleep 0.05; done; echo token"
+    async with dialled(["sh", "-c", words, str(go)], "token", first_token_ms=1_000) as call:
+        with pytest.raises(BrainError) as failure:
+            await call.say("hi")
+        assert failure.value.kind == "stalled"
+        go.touch()
+        assert await call.say("hi") == "Hello."
+
+
+def test_a_key_of_the_environment_is_not_sent_besides_a_token() -> None:
+    settings = GeminiBrain(type="gemini", token_command=("gcloud", "auth", "print-access-token"))
+    model = HttpModel(GeminiWire(settings), settings, "the-key")
+    assert "the-key" not in repr(model._http._headers)
+
+
 async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
     command = Command(tmp_path, "one")
     tokens = TokenCommand(command.words, 1.0)
@@ -106,15 +136,59 @@ async def test_a_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
     await tokens.close()
 
 
-async def test_a_command_is_stopped_with_the_service() -> None:
-    forever = [sys.executable, "-c", "import time; time.sleep(600)"]
-    tokens = TokenCommand(forever, 600)
+def processes_with(mark: str) -> list[str]:
+    """The processes that have an argument `mark`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "cmdline").read_text().split("\0"):
+                found.append(folder.name)
+    return found
+
+
+async def gone(mark: str) -> None:
+    """Wait until the killed processes have left the table."""
+    async with asyncio.timeout(20):
+        while processes_with(mark):  # noqa: ASYNC110 - the end of a program
+            await asyncio.sleep(0.01)
+
+
+async def started(mark: str) -> None:
+    async with asyncio.timeout(20):
+        while not processes_with(mark):  # noqa: ASYNC110 - the start of a program
+            await asyncio.sleep(0.01)
+
+
+CHILD = 'import sys, time; print("ready", file=sys.stderr, flush=True); time.sleep(600)'
+WRAPPER = f"{sys.executable} -c '{CHILD}' $1; echo token"
+
+
+async def test_a_running_command_is_killed_with_its_children_at_the_end() -> None:
+    tokens = TokenCommand(["sh", "-c", WRAPPER, "sh", mark := f"mark-{uuid4()}"], 600)
     asked = asyncio.create_task(tokens.token())
-    await asyncio.sleep(0.2)
+    await started(mark)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     await tokens.close()
+    await gone(mark)
+
+
+async def test_a_child_that_keeps_the_output_open_delays_no_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_command, "RUN_SECONDS", 0.5)
+    tokens = TokenCommand(["sh", "-c", WRAPPER, "sh", mark := f"mark-{uuid4()}"], 600)
+    async with asyncio.timeout(20):
+        with pytest.raises(RequestFailed, match="not ended within"):
+            await tokens.token()
+    await gone(mark)
+
+
+async def test_endless_output_is_not_collected() -> None:
+    endless = [sys.executable, "-c", "while True: print('x' * 1000)"]
+    with pytest.raises(RequestFailed, match="prints too much"):
+        await TokenCommand(endless, 600).token()
 
 
 def test_vertex_has_the_version_in_its_address() -> None:
@@ -123,3 +197,17 @@ def test_vertex_has_the_version_in_its_address() -> None:
     assert GeminiWire(settings).path == "/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
     command = GeminiBrain(type="gemini", token_command=("gcloud", "auth", "print-access-token"))
     assert model_brain(command, {}).problem is None
+
+
+async def test_a_command_that_hangs_is_stopped_with_all_that_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The started one holds the outputs open: otherwise the call would wait for it."""
+    monkeypatch.setattr(token_command, "RUN_SECONDS", 0.3)
+    started = tmp_path / "started"
+    script = f"sleep 60 & echo $! > {started}; wait; echo token"
+    async with asyncio.timeout(10):
+        with pytest.raises(RequestFailed, match="has not ended within"):
+            await TokenCommand(("sh", "-c", script), 60).token()
+    process = Path("/proc", started.read_text().strip(), "stat")
+    assert not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z"

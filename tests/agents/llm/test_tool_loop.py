@@ -275,3 +275,23 @@ def test_a_refusal_goes_back_to_a_model_whose_results_are_spoken() -> None:
         assert await table.say("do it") == ["I cannot do that."]
 
     run(scene)
+
+
+def test_a_service_that_pauses_again_and_again_leaves_no_caller_in_silence() -> None:
+    async def scene() -> None:
+        model = ScriptedModel([Kept({"type": "server_tool_use"}), Finished("paused")])
+        table = Table(model, max_rounds=2)
+        assert await table.say("search for it") == [NOTHING_SAID]
+        assert len(model.requests) == 3
+
+    run(scene)
+
+
+def test_a_model_that_pauses_goes_on_where_results_are_spoken() -> None:
+    """Anthropic's `pause_turn`: an answer without words and calls, to be sent back."""
+
+    async def scene() -> None:
+        model = ScriptedModel([Finished("paused")], words("I am back."))
+        assert await Table(model, speak_results=True).say("hello") == ["I am back."]
+
+    run(scene)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import orjson
@@ -246,6 +247,30 @@ def test_an_answer_that_was_cut_off_is_not_completed() -> None:
     assert isinstance(arguments, str), "it may have been going to be 14"
 
 
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_a_call_that_was_cut_off_runs_with_all_its_arguments_or_not_at_all(notation: str) -> None:
+    text, calls = NOTATIONS[notation]
+    for end in range(len(text)):
+        for name, arguments in read(text[:end], cut=True)[1]:
+            assert (name, arguments) in calls or isinstance(arguments, str), text[:end]
+
+
+@pytest.mark.parametrize("arguments", ["{[1]: 2}", "a={{}}", "a=b", "a=10**9"])
+def test_python_that_has_no_value_is_not_an_error(arguments: str) -> None:
+    assert read(f"get_weather({arguments})")[1] in ([], [("get_weather", arguments)])
+
+
+@pytest.mark.parametrize(
+    "repeated", ["<a>", "<function=", "<arg_key>", "<arg_key>a</arg_key><arg_value>", "[", "<|"]
+)
+def test_a_model_that_repeats_itself_does_not_stop_the_engine(repeated: str) -> None:
+    endless = repeated * (60_000 // len(repeated))
+    for before in ("<function=get_weather>", "<tool_call>get_weather", "[TOOL_CALLS]"):
+        began = time.process_time()
+        read(before + endless)
+        assert time.process_time() - began < 2.0, "it takes 9 to 23 s if each tag is searched for"
+
+
 def test_a_declaration_is_not_a_call() -> None:
     declared = {"name": "get_weather", "description": "The weather.", "parameters": _PLACE}
     assert read(orjson.dumps(declared).decode()) == (" ", [])
@@ -264,6 +289,7 @@ ORDINARY = (
     "I call functions.\nThe functions are get and set.",
     "a|b <a@b.test> <|> <",
     "ends with get_wea",
+    "I have these tools:\n- get_weather\n* hangup_call\n> call_back",
     "ends with ``",
     "{ [ {",
     "<think",
@@ -289,6 +315,25 @@ def test_words_are_withheld_only_while_they_may_become_something() -> None:
     ):
         found = reader.feed(piece)
         assert "".join(one.text for one in found if isinstance(one, TextPiece)) == spoken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "get_weather" + " " * 60_000 + "x",
+        "<tool_call>" + "a" * 60_000 + '! {"x": 1}</tool_call>',
+        "<tool_call>get_weather" + "<arg_key>" * 6_000 + "</tool_call>",
+        "<tool_call>get_weather" + "<arg_key></arg_key>" * 3_400 + "</tool_call>",
+        "<function=get_weather>" + "<a>" * 20_000 + "</function>",
+        "<tool_call><function=" + "a" * 60_000 + " </tool_call>",
+    ],
+    ids=lambda text: text[:40].strip(),
+)
+def test_a_model_that_repeats_itself_holds_no_other_call_up(text: str) -> None:
+    """All calls share the event loop; each of these took seconds."""
+    began = time.thread_time()
+    read(text)
+    assert time.thread_time() - began < 1
 
 
 def test_endless_text_is_not_kept() -> None:

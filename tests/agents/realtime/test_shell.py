@@ -856,6 +856,28 @@ async def test_a_farewell_that_was_lost_with_the_connection_is_said_by_the_next(
 
 
 @in_virtual_time
+@pytest.mark.parametrize(("voice", "wait"), [(None, 7.0), (TalkingClock(), 2.0)])
+async def test_a_sentence_that_is_given_again_is_waited_for_as_long_again(voice, wait) -> None:
+    """The wait for the lost connection must not take it from the next one."""
+    given = talking(voice, in_memory=True, speaks_words=True, slow_response="provider")
+    async with given as (service, caller, agent, _):
+        farewell = Speech("Goodbye.", "farewell")
+        agent.say(farewell)
+        await service.until(lambda: len(service.of("speak")) == 1)
+        await asyncio.sleep(2.0)
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("speak")) == 2)
+        await asyncio.sleep(wait)
+        assert not caller.of(AgentText)
+        assert farewell.state is SpeechState.QUEUED
+        await service.say(do="words", text="Goodbye.")
+        await service.say(do="sound", ms=20)
+        await service.say(do="answer_done")
+        await caller.until(AgentAudioDone)
+        assert [text.speech for text in caller.of(AgentText)] == [farewell]
+
+
+@in_virtual_time
 async def test_a_settled_question_is_not_asked_again_by_the_next_connection() -> None:
     async with talking(in_memory=True, speaks_words=True) as (service, _, agent, _):
         agent.listen_aside(lambda words: None)

@@ -245,6 +245,18 @@ async def test_the_only_destination_is_offered_by_its_description() -> None:
     assert talk.asked == [("transfer", {"destination": "tanya"})]
 
 
+async def test_a_declined_offer_of_the_only_destination_is_no_form_to_correct() -> None:
+    desk = TransferDestination(type="extension", target="1", description="The front desk")
+    talk = Talk(Rules(), (HangupCall().spec, Transfer({"desk": desk}).spec))
+    for text in ("xyzzy", "plugh", "qwerty"):
+        answer = await talk.say(text)
+    assert answer.endswith("Shall I put you through to the front desk?")
+    answer = await talk.say("no")
+    assert answer == "All right, never mind. Is there anything else I can do?"
+    assert await talk.say("no") == "Goodbye."
+    assert talk.asked == [("hangup_call", {"reason": "caller said goodbye"})]
+
+
 async def test_something_understood_starts_the_count_anew(demo: Talk) -> None:
     await demo.say("xyzzy plugh")
     await demo.say("xyzzy plugh")

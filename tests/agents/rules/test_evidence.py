@@ -224,3 +224,25 @@ async def test_a_denied_or_second_value_is_never_looked_up(
     assert len(_looked_up(talk)) <= 1
     if words[-2:] == ["not", "Oslo"] and words.count("Oslo") == 1 and words[-3:-2] != ["is"]:
         assert "ENGM" not in _looked_up(talk)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Can I get an appointment on Thursday?", "Which one?"),
+        ("When can I have an appointment?", "Which one?"),
+        ("I would like some more time for an appointment", "Which one?"),
+        ("got", "Did you mean cut?"),
+    ],
+)
+async def test_a_common_word_among_others_is_no_misheard_value(text: str, answer: str) -> None:
+    booking = {
+        "sentences": ["[make] an appointment [for] [a] [{service}]"],
+        "slots": {"service": {"ask": "Which one?"}},
+        "confirm": "A {service}?",
+    }
+    lists = {"service": {"values": ["cut", "van", "Sam"]}}
+    talk = Talk(Rules.model_validate({"lists": lists, "intents": {"booking": booking}}), ())
+    if " " not in text:
+        await talk.say("an appointment")
+    assert await talk.say(text) == answer

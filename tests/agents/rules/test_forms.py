@@ -6,6 +6,7 @@ import pytest
 from tests.agents.rules.conftest import Talk
 
 from cordboard.config.rules import Rules
+from cordboard.tools.builtin import HangupCall
 
 SALON = Rules.model_validate(
     {
@@ -113,3 +114,33 @@ async def test_the_tool_gets_a_name_as_it_was_written() -> None:
 )
 async def test_answers_stand_in_a_table(words: str, answer: str) -> None:
     assert await Talk(SALON, ()).say(words) == answer
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["how much is it", "goodbye"],
+        ["I would like to book on Friday", "Thank you, bye."],
+        ["I would like to book on Friday", "how much is it", "booking open price", "goodbye"],
+    ],
+)
+async def test_a_goodbye_answers_every_open_question(script: list[str]) -> None:
+    talk = Talk(SALON, (HangupCall().spec,))
+    answers = [await talk.say(words) for words in script]
+    assert answers[-1] == "Goodbye."
+    assert talk.asked == [("hangup_call", {"reason": "caller said goodbye"})]
+
+
+async def test_slots_are_asked_for_in_the_order_in_which_they_are_written() -> None:
+    booking = {
+        "sentences": ["(book|make) (a booking|[a] {service}) [on] [{date}]"],
+        "slots": {
+            "service": {"ask": "Which service?"},
+            "date": {"ask": "Which day?"},
+        },
+        "confirm": "A {service} on {date}?",
+    }
+    lists = {"service": {"values": ["haircut", "colour"]}}
+    talk = Talk(Rules.model_validate({"lists": lists, "intents": {"booking": booking}}), ())
+    assert await talk.say("make a booking") == "Which service?"
+    assert await talk.say("haircut") == "Which day?"

@@ -605,6 +605,22 @@ def test_an_exchange_that_does_not_end_is_waited_for_a_second_and_no_sound_is_lo
     assert call.heard() == 51
 
 
+def test_the_kept_sound_is_not_heard_by_a_model_that_waits_for_a_tool() -> None:
+    call = Call()
+    call.ask(("1", "book"))
+    call.handle("h-1")
+    call.ask(("2", "pay"))
+    lost_1011(call)
+    call.again()
+    call.protocol.hear(bytes(640))
+    call.content(turnComplete=True)
+    call.protocol.hear(bytes(640))
+    assert call.heard() == 0
+    call.protocol.answer_tool(reply("1"))
+    call.protocol.hear(bytes(640))
+    assert call.heard() == 1
+
+
 def test_an_exchange_that_has_ended_is_not_ended_again() -> None:
     call = Call()
     call.handle("h-1")

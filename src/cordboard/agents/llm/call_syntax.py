@@ -22,31 +22,39 @@ from cordboard.tools.tool import JsonObject
 MOST_NAME = 64
 MOST_CALLS = 64
 """Most tool calls of one notation; further ones are ignored."""
+MOST_PYTHON = 8_192
+"""Most characters that are read as Python: it takes some 30 us for each call in a list."""
 _NAMES = ("name", "function", "tool", "tool_name", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "params")
 _TAG = r"<(?:\w+:|\uff5cDSML\uff5c)?"
 _CLOSE = r"</(?:\w+:|\uff5cDSML\uff5c)?"
 _FUNCTION = re.compile(
-    rf"{_TAG}(?:function|invoke)(?:=|\s+name=)[\"']?([\w.:/-]+)[\"']?[^>]*>(.*?)"
-    rf"(?:{_CLOSE}(?:function|invoke)>|(?={_TAG}(?:function|invoke)[=\s])|\Z)",
+    rf"{_TAG}(?:function|invoke)(?:=|\s+name=)[\"']?([\w.:/-]++)[^<>]{{0,200}}>(.*?)"
+    rf"(?:{_CLOSE}(?:function|invoke)>|(?={_TAG}(?:function|invoke)[=\s])|(\Z))",
     re.DOTALL,
 )
 _PARAMETER = re.compile(
-    rf"{_TAG}parameter(?:=|\s+name=)[\"']?([\w.-]+)[\"']?[^>]*>(.*?)"
+    rf"{_TAG}parameter(?:=|\s+name=)[\"']?([\w.-]++)[^<>]{{0,200}}>(.*?)"
     rf"(?:{_CLOSE}parameter>|(?={_TAG}parameter[=\s])|\Z)",
     re.DOTALL,
 )
-_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_CHILD = re.compile(r"<([\w.-]+)>(.*?)</\1>", re.DOTALL)
+_PAIR = re.compile(
+    r"<arg_key>([^<]*+)</arg_key>\s*+<arg_value>((?:[^<]|<(?!arg_key>|/arg_value>))*+)"
+    r"(?:</arg_value>|\Z)"
+)
+_CHILD = re.compile(r"<([\w.-]+)>")
 _LEADING_NAME = re.compile(r"\s*([\w.:/-]+)\s*(?=<arg_key>|\(|\Z)")
 _MARKS = re.compile(
     r"<[|\uff5c][^<>]*[|\uff5c]>|\[CALL_ID\]\s*\w+|\[[A-Z_/]+\]|</?\w+>|```\w*|(?:\bfunction|\bcall)[\s:]"
 )
 """Text between two JSON values that is not a name."""
-_LAST_NAME = re.compile(r"([\w.:/-]+)[\s(]*\Z")
+_LAST_NAME = re.compile(r"(?<![\w.:/-])([\w.:/-]++)[\s(]*+\Z")
 _INDEX = re.compile(r":\d+\Z")
 _QUOTED_NAME = re.compile(r'"(?:name|function|tool|tool_name)"\s*:\s*"([\w.:/-]+)"')
 _QUOTED_ARGUMENTS = re.compile(r'"(?:arguments|parameters|args|input)"\s*:')
+CUT = "{"
+"""Arguments of a call that reached the answer's longest length before they were complete. They are
+not JSON, so that no tool runs with half of them, and the model hears of it."""
 _JSON = json.JSONDecoder(strict=False)
 _JSON_PROBLEMS = (ValueError, RecursionError)
 
@@ -75,9 +83,12 @@ class CallSyntax:
         length, so unbalanced JSON is not completed."""
         functions = [*_FUNCTION.finditer(text)]
         if functions:
-            return [self._tagged(found[1], found[2], cut) for found in functions[:MOST_CALLS]]
+            return [
+                self._tagged(found[1], found[2], cut and found[3] is not None)
+                for found in functions[:MOST_CALLS]
+            ]
         found = [*self._json_calls(text, cut)][:MOST_CALLS]
-        return found or self._plain_calls(text)
+        return found or self._plain_calls(text, cut)
 
     def call_of(self, value: Any, *, named: bool = True) -> ToolWish | None:
         """Return the call that a JSON object describes. `named`: a name alone is a call without
@@ -115,7 +126,7 @@ class CallSyntax:
         """Return the arguments written after a tool's name: JSON, or Python's keywords."""
         text = text.strip()
         if not text:
-            return "{}"
+            return CUT if cut else "{}"
         value = decoded(text, cut=cut) if text.startswith("{") else python_keywords(text)
         return text if value is None else _dumped(value)
 
@@ -138,9 +149,11 @@ class CallSyntax:
                     if call is not None:
                         yield call
 
-    def _plain_calls(self, text: str) -> list[ToolWish]:
+    def _plain_calls(self, text: str, cut: bool) -> list[ToolWish]:
         """Return calls without JSON: `name`, `name(key="value")`, and GLM's pairs of tags."""
         leading = _LEADING_NAME.match(text)
+        if cut:
+            return [self.call(leading[1], CUT)] if leading and self.known(leading[1]) else []
         if leading and (pairs := _PAIR.findall(text)):
             return [self.call(leading[1], self._typed(leading[1], pairs))]
         calls = python_calls(text)
@@ -150,13 +163,13 @@ class CallSyntax:
         return [self.call(bare, "{}")] if self.known(bare) else []
 
     def _tagged(self, name: str, body: str, cut: bool) -> ToolWish:
-        pairs = _PARAMETER.findall(body)
-        if pairs:
-            return self.call(name, self._typed(name, pairs))
         text = body.strip()
         if text.startswith("{"):
             return self.call(name, self.arguments_in(text, cut=cut))
-        return self.call(name, self._typed(name, _CHILD.findall(body)))
+        if cut:
+            return self.call(name, CUT)
+        pairs = _PARAMETER.findall(body) or _children(body)
+        return self.call(name, self._typed(name, pairs))
 
     def child_call(self, name: str, body: str, *, cut: bool) -> ToolWish:
         """Return the call of `<name>…</name>`, a tag with the name of a tool."""
@@ -188,11 +201,13 @@ def decoded(text: str, *, cut: bool = True) -> Any:
 
 def python_calls(text: str) -> list[tuple[str, JsonObject]]:
     """Return the calls of a Python expression: `name(key="value")`, or a list of such calls."""
+    if len(text) > MOST_PYTHON:
+        return []
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         calls = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
         return [_python_call(call) for call in calls]
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return []
 
 
@@ -235,6 +250,20 @@ def _json_values(text: str, *, cut: bool) -> Iterator[tuple[int, int, Any]]:
                 continue
             value, at = decoded(_MARKS.sub("", text[start:]).strip(), cut=cut), len(text)
         yield start, at, value
+
+
+def _children(text: str) -> list[tuple[str, str]]:
+    """Return name and contents of each `<name>…</name>`. Linear, whatever a model repeats."""
+    pairs, at, unclosed = [], 0, set[str]()
+    while (found := _CHILD.search(text, at)) is not None:
+        name, at = found[1], found.end()
+        end = -1 if name in unclosed else text.find(f"</{name}>", at)
+        if end < 0:
+            unclosed.add(name)
+        else:
+            pairs.append((name, text[at:end]))
+            at = end
+    return pairs
 
 
 def _unfolded(value: JsonObject) -> list[Any]:

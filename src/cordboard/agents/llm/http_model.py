@@ -52,17 +52,17 @@ class HttpModel:
         self._settings = settings
         self._key = key
         self._first_seconds = settings.first_token_ms / 1000
+        command = settings.token_command
         self._http = ServiceHttp(
             wire.provider,
             wire.base_url,
-            {"Content-Type": "application/json", **wire.headers(key)},
+            {"Content-Type": "application/json", **wire.headers("" if command else key)},
             connect_seconds=settings.connect_timeout_ms / 1000,
             silence_seconds=None,
             keep_seconds=KEEP_SECONDS,
             connections=MOST_CONNECTIONS,
             key=key,
         )
-        command = settings.token_command
         self._tokens = TokenCommand(command, settings.token_lifetime_s) if command else None
         self._warming: asyncio.Task[None] | None = None
         self._closed = False
@@ -112,9 +112,9 @@ class HttpModel:
                 return
             except RequestFailed as error:
                 if self._tokens is not None and error.kind == "auth" and not began and renew:
-                    self._tokens.forget()
                     renew = False
-                    continue
+                    if self._tokens.forget():
+                        continue
                 pause = RETRIES.pause(tries) if error.after is None else error.after
                 tries += 1
                 too_late = waited + pause > MOST_WAITING or loop.time() + pause > until
@@ -186,7 +186,12 @@ class HttpModel:
         loop = asyncio.get_running_loop()
         stall = self._settings.stall_ms / 1000
         first = self._first_limit()
-        login = await self._login()
+        try:
+            async with asyncio.timeout(first):
+                login = await self._login()
+        except TimeoutError:
+            words = f"{self.provider}: the token command takes longer than the first word may"
+            raise RequestFailed(words, "stalled", again=False) from None
         async with self._http.request(
             "POST", self._wire.path, answer_seconds=first, content=body, headers=login
         ) as response:

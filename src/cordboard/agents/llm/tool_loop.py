@@ -143,13 +143,14 @@ class Answering:
 
     async def _rounds(self) -> None:
         for number in range(self._parts.most_rounds + 1):
-            wishes, reason = await self._ask_model(may_ask=number < self._parts.most_rounds)
-            if not wishes and reason != "paused":
+            may_ask = number < self._parts.most_rounds
+            wishes, reason = await self._ask_model(may_ask=may_ask)
+            if not wishes and not (reason == "paused" and may_ask):
                 self._end_with_words(reason)
                 return
             await self._sure.wait()
             await self._run_tools(wishes)
-            if self._parts.speak_results and self._spoke_results(len(wishes)):
+            if wishes and self._parts.speak_results and self._spoke_results(len(wishes)):
                 return
 
     def _spoke_results(self, count: int) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cordboard.agent_api.language_model import TextPiece, ToolWish
-from cordboard.agents.llm.call_syntax import CallSyntax
+from cordboard.agents.llm.call_syntax import CUT, CallSyntax
 from cordboard.tools.provider_schema import ProviderTool
 
 Written: TypeAlias = TextPiece | ToolWish
@@ -86,7 +86,7 @@ _FENCE = re.compile(r"```([\w-]*)\s*")
 _FENCE_ENDS = re.compile(r"```")
 _FENCES_OF_CALLS = frozenset({"tool_code", "tool_call", "tool_calls", "function_call"})
 _BEFORE_OBJECT = re.compile(r"(?:\[ARGS\]|:)?\s*(?=\{\s*[\"}])")
-_BEFORE_OBJECT_BEGINS = re.compile(r"\s*(?:\[(?:A(?:R(?:G(?:S\]?)?)?)?)?|:)?\s*(?:\{\s*)?\Z")
+_BEFORE_OBJECT_BEGINS = re.compile(r"\s*+(?:\[(?:A(?:R(?:G(?:S\]?)?)?)?)?|:)?\s*+(?:\{\s*+)?\Z")
 _KEYWORDS = re.compile(r"\(\s*(?:\)|\{|[A-Za-z_]\w*\s*=)")
 _KEYWORDS_BEGIN = re.compile(r"\(\s*(?:[A-Za-z_]\w*\s*)?\Z")
 _CALL_WORDS = ("CALL", "Call", "call")
@@ -168,10 +168,14 @@ class WrittenCalls:
         it tells whether a word begins."""
         self._open: _Block | _Brackets | None = None
         self._line_empty = True
-        """True if only gaps were spoken since the last line break."""
+        """True if only gaps and marks of a list or quote were spoken since the last line break."""
+        self._line_listed = False
+        """True if there were such marks: then a name alone is one that is listed, not called."""
         self._first = True
         """True until the beginning of the answer is judged."""
         self._after_call = False
+        self._cut = False
+        """True if the answer has reached its greatest length."""
         self._out: list[Written] = []
 
     def feed(self, text: str) -> list[Written]:
@@ -184,12 +188,12 @@ class WrittenCalls:
         return self._read(final=True, cut=cut)
 
     def _read(self, *, final: bool, cut: bool) -> list[Written]:
-        self._out = []
+        self._out, self._cut = [], cut
         while self._at < len(self._text) or (final and self._open is not None):
             if isinstance(self._open, _Block):
-                went_on = self._read_block(self._open, final=final, cut=cut)
+                went_on = self._read_block(self._open, final=final)
             elif self._open is not None:
-                went_on = self._read_brackets(self._open, final=final, cut=cut)
+                went_on = self._read_brackets(self._open, final=final)
             elif self._after_call:
                 went_on = self._skip_separators(final=final)
             else:
@@ -217,13 +221,15 @@ class WrittenCalls:
         if words:
             line = words.rpartition("\n")[2]
             blank = not line.strip(" \t`*>#-")
-            self._line_empty = blank and ("\n" in words or self._line_empty)
+            began = "\n" in words
+            self._line_empty = blank and (began or self._line_empty)
+            self._line_listed = bool(line.strip(" \t`")) or (self._line_listed and not began)
             self._out.append(TextPiece(words))
         return True
 
     def _drop(self, end: int, calls: Iterable[ToolWish] = ()) -> bool:
         """Pass over text; a gap stands for it, so that the words around it do not join."""
-        self._at, self._open, self._line_empty = end, None, True
+        self._at, self._open, self._line_empty, self._line_listed = end, None, True, False
         self._out.append(TextPiece(" "))
         found = [*calls]
         self._after_call = bool(found)
@@ -401,10 +407,12 @@ class WrittenCalls:
         went_on = self._read_arguments(end, name, final=final)
         if went_on is not None:
             return went_on
-        alone = self._line_empty and name in self._names and (called or "_" in name)
+        alone = self._line_empty and name in self._names
+        alone = alone and (called or ("_" in name and not self._line_listed))
         line = _LINE_ENDS.match(text, end)
         if alone and line:
-            return self._drop(line.end(), [self._syntax.call(name, "{}")])
+            cut = self._cut and line.end() == len(text)
+            return self._drop(line.end(), [self._syntax.call(name, CUT if cut else "{}")])
         return self._speak(end if not called else at + len("CALL"))
 
     def _read_arguments(self, end: int, name: str, *, final: bool) -> bool | None:
@@ -424,7 +432,7 @@ class WrittenCalls:
 
     # What is not spoken.
 
-    def _read_block(self, block: _Block, *, final: bool, cut: bool) -> bool:
+    def _read_block(self, block: _Block, *, final: bool) -> bool:
         text = self._text
         end = block.ends.search(text, max(self._at, block.scanned - _LONGEST_END))
         block.scanned = len(text)
@@ -437,7 +445,7 @@ class WrittenCalls:
             return False
         contents = text[self._at : stop]
         past = end.end() if end else stop
-        cut = cut and end is None
+        cut = self._cut and end is None
         match block.kind:
             case "silent":
                 return self._drop(past)
@@ -462,7 +470,7 @@ class WrittenCalls:
             return _Block("arguments", _BODY_ENDS, recipient[1])
         return _Block("silent", _BODY_ENDS) if "<|channel|>analysis" in head else None
 
-    def _read_brackets(self, held: _Brackets, *, final: bool, cut: bool) -> bool:
+    def _read_brackets(self, held: _Brackets, *, final: bool) -> bool:
         text = self._text
         end = held.end_in(text)
         most = held.start + (MOST_MARKED if held.name else MOST_BARE)
@@ -473,16 +481,16 @@ class WrittenCalls:
             return self._speak(most)
         if end is None and not final:
             return False
-        cut, stop = cut and end is None, end or len(text)
+        cut, stop = self._cut and end is None, end or len(text)
         if not held.name:
             calls = self._syntax.json_calls(text[held.start : stop], cut=cut)
             if calls is None:
                 self._open = None
                 return self._speak(stop)
             return self._drop(stop, calls)
-        python = held.marks is _IN_PYTHON
-        inner = (
-            text[held.start + 1 : stop - 1 if end else stop] if python else text[held.start : stop]
-        )
+        if held.marks is _IN_PYTHON:
+            inner = "" if cut else text[held.start + 1 : stop - 1 if end else stop]
+        else:
+            inner = text[held.start : stop]
         given = self._syntax.arguments_in(inner, cut=cut)
         return self._drop(stop, [self._syntax.call(held.name, given)])

@@ -113,6 +113,8 @@ class EngineSpeech:
         """Sentences that the service has accepted and not begun."""
         self._late: Speech | None = None
         """A late answer that the model knows, and has not told the caller yet."""
+        self._connections = 0
+        """Number of connections before this one."""
         self._closed = False
         self._nobody_waits = False
         """The service is gone for good: the next sentence is a farewell."""
@@ -171,6 +173,7 @@ class EngineSpeech:
     def connected_again(self) -> None:
         """Say the late answer again, and the sentences that the service has accepted and not begun:
         the new connection does not know them."""
+        self._connections += 1
         late, self._late = self._late, None
         again = [speech for speech in self._given if not speech.bridges]
         self._given = [speech for speech in self._given if speech.bridges]
@@ -284,11 +287,13 @@ class EngineSpeech:
 
     async def _service_begins(self, speech: Speech, seconds: float) -> bool:
         """False when the service has accepted this but does not begin it."""
+        connection = self._connections
         try:
             async with asyncio.timeout(seconds):
                 await self._service_speaks.wait()
         except TimeoutError:
-            return not self._take_back(speech)
+            again = connection != self._connections and not speech.bridges
+            return again or not self._take_back(speech)  # again: it was given to the next one
         return True
 
     async def _wait_for_the_service(self) -> None:

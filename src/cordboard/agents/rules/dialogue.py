@@ -257,7 +257,7 @@ class RulesDialogue:
     def _no(self) -> _Turn:
         self._failures = 0
         match self._state:
-            case Confirming(task=task) if task.lists:
+            case Confirming(task=task) if task.lists and self._intent(task.intent).confirm:
                 return self._ask(self._state, self._filled(self._phrases.what_instead))
             case Choosing(task=task):
                 return self._go_on(task)
@@ -294,6 +294,8 @@ class RulesDialogue:
             self._failures = 0
         if isinstance(self._state, (Asking, Choosing, Confirming)):
             self._put_aside(self._state, task)
+        elif task.intent not in self._grammar.harmless:
+            self._open = None
         return self._go_on(task)
 
     def _put_aside(self, state: Asking | Choosing | Confirming, task: Task) -> None:

@@ -159,7 +159,10 @@ class Grammar:
                     words.setdefault(stem(entry.word), []).append(found)
             elif entry.list:
                 said = tokens[hit.start : hit.end]
-                loose = hit.cost > 0 and len(said) > 1 and any(is_common(t.text) for t in said)
+                common = [is_common(token.text) for token in said]
+                if hit.cost and all(common) and len(said) < len(tokens):
+                    continue  # "get" beside other words is no "cut"
+                loose = hit.cost > 0 and len(said) > 1 and any(common)
                 sure = -1.0 if loose else entry.sure
                 span = Span(hit.start, hit.end, entry.value, hit.cost, sure, named=True)
                 phrases.setdefault(entry.list, []).append(span)
@@ -182,6 +185,8 @@ class Grammar:
         scores = self.matcher.scores(look)
         nearest = min(scores, key=lambda score: score.distance, default=Score("", 1.0))
         top = scores[0] if scores else nearest
+        if nearest.intent == GOODBYE and nearest.distance <= _EXACT:
+            return self._decide(look, nearest, scores)  # also as the answer to a question
         if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
             if edge := self._at_the_edge(look):
                 return edge
@@ -316,8 +321,9 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
             if position.list:
                 slots[name].setdefault(position.slot, position.list)
     for name, intent in intents.items():
-        for slot, spec in intent.slots.items():
-            slots[name][slot] = spec.list or slots[name].get(slot, slot)
+        said = slots[name]
+        own = {slot: spec.list or said.get(slot, slot) for slot, spec in intent.slots.items()}
+        slots[name] = own | {slot: kind for slot, kind in said.items() if slot not in own}
     used = dict.fromkeys(name for found in slots.values() for name in found.values())
     finders = {name: _finder_of(lists[name]) for name in used}
     steering = steering_of(intents)

@@ -184,6 +184,10 @@ class TextEmulator:
         status, told = language.refusal(refused)
         return JSONResponse(told, status, headers=refused.headers)
 
+    def cools_down(self, cold_seconds: float) -> None:
+        """Unload the model; the next request loads it, in `cold_seconds`."""
+        self.cold_seconds, self._loaded_at = cold_seconds, None
+
     async def _load(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._loaded_at is None:

@@ -203,13 +203,14 @@ class GeminiProtocol:
                 self._kept.append(sound)
                 return
             floor.catch_up()
-        if self._kept:
-            kept, self._kept = self._kept, []
-            for earlier in kept:
-                self._pass_on(floor, earlier)
         if self._memory.calls and self._memory.gated(now):
+            self._kept.clear()
             self._gap = True  # skipped sound is not sent later: it would be heard too late
         else:
+            if self._kept:
+                kept, self._kept = self._kept, []
+                for earlier in kept:
+                    self._pass_on(floor, earlier)
             self._pass_on(floor, sound)
         if floor.turns.open:
             floor.turns.look(now)
