@@ -117,8 +117,8 @@ async def running_engine(
             config,
             {
                 "health": {"port": engine.http_port},
-                "calls": {"directory": str(folder / "ledger")},
                 **(changes or {}),
+                "calls": {**(changes or {}).get("calls", {}), "directory": str(folder / "ledger")},
                 "audiosocket": {
                     **(changes or {}).get("audiosocket", {}),
                     "port": engine.audiosocket_port,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from math import inf
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from cordboard.agent_api import workers as module
 from cordboard.agent_api.workers import Priority, Workers
 
 
@@ -96,7 +100,10 @@ async def test_promoted_work_can_still_be_cancelled() -> None:
     await workers.close()
 
 
-async def test_speculative_work_leaves_a_thread_for_final_work(workers: Workers) -> None:
+async def test_speculative_work_leaves_a_thread_for_final_work(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SPECULATION", 100.0)
     gates = [Gate(), Gate()]
     guesses = [asyncio.create_task(workers.run_speculative(gate)) for gate in gates]
     await gates[0].entered()
@@ -167,3 +174,73 @@ def test_work_can_begin_before_there_is_an_event_loop() -> None:
     assert asyncio.run(end()) == ("done", 7)
     with pytest.raises(RuntimeError):
         workers.begin(int, "7")
+
+
+async def test_overdue_speculative_work_takes_the_last_thread_too(workers: Workers) -> None:
+    """In a crowd drafts are as urgent as anything, and a free thread would help nobody."""
+    gates = [Gate(), Gate()]
+    guesses = [asyncio.create_task(workers.run_speculative(gate)) for gate in gates]
+    for gate in gates:
+        await gate.entered()
+    for gate in gates:
+        gate.go.set()
+    assert await asyncio.gather(*guesses) == ["done", "done"]
+
+
+async def test_work_that_is_needed_later_lets_everything_else_pass() -> None:
+    """The rest of an answer is heard in seconds, another caller's first words are waited for."""
+    workers, gate, order = Workers(threads=1), Gate(), list[str]()
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    waiting = [
+        asyncio.create_task(workers.run_within(inf, order.append, "a greeting, ahead")),
+        asyncio.create_task(workers.run_within(3.0, order.append, "the second sentence")),
+        asyncio.create_task(workers.run_speculative(order.append, "a draft")),
+        asyncio.create_task(workers.run(order.append, "a turn that is over")),
+        asyncio.create_task(workers.run_within(-1.0, order.append, "the first sentence")),
+    ]
+    await asyncio.sleep(0)
+    gate.go.set()
+    await asyncio.gather(held, *waiting)
+    assert order == [
+        "the first sentence",
+        "a turn that is over",
+        "a draft",
+        "the second sentence",
+        "a greeting, ahead",
+    ]
+    await workers.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(within=st.lists(st.integers(-100, 100), unique=True, max_size=12))
+def test_the_earliest_need_begins_first_whatever_was_queued_first(within: list[int]) -> None:
+    async def scenario() -> list[int]:
+        workers, gate, order = Workers(threads=1), Gate(), list[int]()
+        held = asyncio.create_task(workers.run(gate))
+        await gate.entered()
+        waiting = [asyncio.create_task(workers.run_within(n, order.append, n)) for n in within]
+        await asyncio.sleep(0)
+        gate.go.set()
+        await asyncio.gather(held, *waiting)
+        await workers.close()
+        return order
+
+    assert asyncio.run(scenario()) == sorted(within)
+
+
+async def test_only_work_that_is_needed_now_counts_as_a_wait() -> None:
+    workers, gate = Workers(threads=1), Gate()
+    held = asyncio.create_task(workers.run(gate))
+    await gate.entered()
+    assert workers.expected_wait() == 0.0
+    later = asyncio.create_task(workers.run_within(100.0, int, "1"))
+    await asyncio.sleep(0)
+    assert workers.expected_wait() == 0.0
+    needed = asyncio.create_task(workers.run(int, "1"))
+    await asyncio.sleep(0.02)
+    assert 0.01 < workers.expected_wait() < 10
+    gate.go.set()
+    await asyncio.gather(held, later, needed)
+    assert workers.expected_wait() == 0.0
+    await workers.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from cordboard.observe.degradation import (
     LONG_WAIT,
     LOWER_AFTER,
+    LOWER_AFTER_MOST,
     MUCH_LAG,
     RAISE_AFTER,
+    REFUSING_WAIT,
     SHORT_WAIT,
     Degradation,
     OverloadGuard,
@@ -28,7 +32,7 @@ class Stage:
         for _ in range(round(seconds)):
             for tick in range(20):
                 self.guard.note_lag(self.now + tick / 20, lag)
-            self.guard.note_wait(self.now + 0.9, wait)
+            self.guard.note_wait(wait)
             self.now += 1
             self.guard.judge(self.now)
 
@@ -74,25 +78,70 @@ def test_one_stutter_is_no_overload() -> None:
     assert stage.levels == []
 
 
-def test_it_takes_calm_and_time_to_come_back_one_by_one() -> None:
+def test_work_that_callers_still_wait_for_refuses_nobody() -> None:
+    stage = Stage()
+    stage.passes(60, wait=REFUSING_WAIT)
+    assert stage.levels == [1, 2]
+    stage.passes(RAISE_AFTER + 1, wait=REFUSING_WAIT + 0.1)
+    assert stage.levels == [1, 2, 3]
+
+
+def test_a_crowd_that_is_answered_is_not_refused_and_leaves_no_trace() -> None:
+    """24 callers ask within 6 s: the wait rises to 3.5 s and falls again."""
+    stage = Stage()
+    for wait in (0.0, 0.6, 1.2, 1.8, 2.4, 3.0, 3.5, 2.5, 1.5, 0.5):
+        stage.passes(1, wait=wait)
+        assert stage.degradation.admits_calls
+    stage.passes(2)
+    assert stage.levels == [1, 0]
+
+
+def test_calm_ends_all_of_it_but_half_a_calm_does_not() -> None:
     stage = Stage()
     stage.passes(2 * RAISE_AFTER + 1, lag=2 * MUCH_LAG)
     assert stage.degradation.level == 2
-    stage.passes(3 * LOWER_AFTER, lag=MUCH_LAG * 0.8, wait=SHORT_WAIT / 2)
+    stage.passes(3 * LOWER_AFTER_MOST, lag=MUCH_LAG * 0.8, wait=SHORT_WAIT / 2)
+    stage.passes(60, wait=SHORT_WAIT * 2)
     assert stage.degradation.level == 2, "neither overload nor calm"
-    stage.passes(LOWER_AFTER)
-    assert stage.degradation.level == 2, "not yet: the window still holds the load"
-    stage.passes(10)
-    assert stage.degradation.level == 1
-    stage.passes(LOWER_AFTER)
-    assert stage.levels == [1, 2, 1, 0]
+    with capture_logs() as log:
+        stage.passes(LOWER_AFTER + 1)
+    assert stage.levels == [1, 2, 0]
+    assert [entry["takes_up"] for entry in log] == [
+        ["speculative recognition", "the end-of-turn model"]
+    ]
 
 
-def test_load_that_returns_starts_the_wait_for_calm_anew() -> None:
+def test_overload_that_keeps_returning_takes_a_longer_calm_each_time() -> None:
     stage = Stage()
-    stage.passes(RAISE_AFTER + 1, lag=2 * MUCH_LAG)
-    for _ in range(4):
-        stage.passes(LOWER_AFTER * 0.8)
-        stage.passes(2, lag=2 * MUCH_LAG)
-    assert stage.levels[0] == 1
-    assert 0 not in stage.levels
+    for _ in range(40):
+        stage.passes(RAISE_AFTER + 1, wait=2 * LONG_WAIT)
+        stage.passes(6)
+    assert len(stage.levels) < 12, "it does not alternate"
+    stage.passes(2 * LOWER_AFTER_MOST)
+    assert stage.degradation.level == 0
+    stage.passes(RAISE_AFTER + 1, wait=2 * LONG_WAIT)
+    stage.passes(2)
+    assert stage.degradation.level == 0, "long after, the short calm is enough again"
+
+
+SPELLS = st.tuples(st.integers(1, 12), st.floats(0, 0.2), st.floats(0, 8))
+"""Seconds, with this lag and this wait."""
+
+
+@given(loads=st.lists(SPELLS, min_size=1, max_size=20))
+def test_any_load_ends_in_full_service(loads: list[tuple[int, float, float]]) -> None:
+    stage = Stage()
+    for seconds, lag, wait in loads:
+        stage.passes(seconds, lag=lag, wait=wait)
+    stage.passes(LOWER_AFTER_MOST + 2)
+    assert stage.degradation.level == 0
+
+
+@given(loads=st.lists(SPELLS, min_size=1, max_size=20))
+def test_no_wait_that_callers_put_up_with_refuses_a_call(
+    loads: list[tuple[int, float, float]],
+) -> None:
+    stage = Stage()
+    for seconds, lag, wait in loads:
+        stage.passes(seconds, lag=min(lag, MUCH_LAG), wait=min(wait, REFUSING_WAIT))
+        assert stage.degradation.admits_calls

@@ -2,9 +2,11 @@
 
 The event loop must never wait for a model, and two cores must not be shared by twenty threads.
 ``await workers.run(function, *args)`` queues the work, runs it in one of a few threads and returns
-its result. There are two priorities: ``FINAL`` work (a caller is waiting for it) precedes
-``SPECULATIVE`` work (its result may be needless), which also never takes the last thread, so that
-final work finds one free.
+its result. Each piece of work has a time at which its result is needed, and the earliest of these
+begins first. So a sentence that a caller will hear in five seconds does not delay the recognition
+of another caller, and cannot starve either. ``SPECULATIVE`` work, whose result may be needless, is
+needed a little later than ``FINAL`` work, and before that time it never takes the last thread, so
+that final work finds one free.
 
 Cancelling the await removes work that has not begun; begun work runs to its end and its result is
 dropped, because a model cannot be interrupted. ``promote`` makes speculative work final once a
@@ -17,15 +19,22 @@ import asyncio
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+SPECULATION = 0.2
+"""Seconds after which a speculative result is needed: a complete answer ends the turn after about
+as much silence as was heard when the work was queued, and this much more."""
+_RECENT = 16
+"""Pieces of work over which the mean duration is taken."""
 
 
 class Priority(Enum):
@@ -35,7 +44,7 @@ class Priority(Enum):
     SPECULATIVE = "speculative"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Job:
     """One piece of work."""
 
@@ -43,6 +52,9 @@ class _Job:
     work: Callable[[], Any]
     owner: asyncio.Task[Any] | None
     """The task that waits for it; None if that is not certain."""
+    priority: Priority
+    due: float
+    """Time at which the result is needed."""
     since: float = field(default_factory=time.monotonic)
     """Time at which it was queued."""
 
@@ -54,7 +66,9 @@ class Workers:
         """``threads``: their number; by default one per core, at least two, at most four."""
         count = threads or min(4, max(2, os.cpu_count() or 2))
         self._ready = threading.Condition()
-        self._queues: dict[Priority, deque[_Job]] = {priority: deque() for priority in Priority}
+        self._jobs: list[_Job] = []
+        self._mean_seconds = 0.0
+        """Mean duration of recent work."""
         self._running = dict.fromkeys(Priority, 0)
         self._speculative_limit = max(1, count - 1)
         self._closed = False
@@ -71,14 +85,17 @@ class Workers:
 
     def queued(self, priority: Priority) -> int:
         """Pieces of work waiting for a thread (a gauge for the metrics)."""
-        return len(self._queues[priority])
-
-    def longest_wait(self, priority: Priority) -> float:
-        """Seconds for which the oldest queued work has been waiting for a thread; 0 if none
-        waits."""
         with self._ready:
-            queue = self._queues[priority]
-            return time.monotonic() - queue[0].since if queue else 0.0
+            return sum(job.priority is priority for job in self._jobs)
+
+    def expected_wait(self) -> float:
+        """Seconds for which work that is needed now would wait for a thread: the time that the
+        threads need for all overdue work, or the longest delay of such work if that is more."""
+        now = time.monotonic()
+        with self._ready:
+            overdue = [job for job in self._jobs if job.due <= now]
+            needed = len(overdue) * self._mean_seconds / self.threads
+        return max([needed, *(now - max(job.due, job.since) for job in overdue)])
 
     def running(self, priority: Priority) -> int:
         """Pieces of work in a thread now (a gauge for the metrics)."""
@@ -91,7 +108,18 @@ class Workers:
         **kwargs: Arguments.kwargs,
     ) -> Result:
         """Run ``function`` as final work and return what it returns, or raise what it raises."""
-        return await self._submit(Priority.FINAL, lambda: function(*args, **kwargs))
+        return await self._submit(Priority.FINAL, 0.0, partial(function, *args, **kwargs))
+
+    async def run_within(
+        self,
+        seconds: float,
+        function: Callable[Arguments, Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Result:
+        """Run ``function`` like `run`, but its result is needed in ``seconds``; infinite: behind
+        all other work. Less than 0: it has been needed for that long."""
+        return await self._submit(Priority.FINAL, seconds, partial(function, *args, **kwargs))
 
     def begin(
         self,
@@ -101,7 +129,8 @@ class Workers:
     ) -> Future[Result]:
         """Queue final work without waiting for it; from any thread, with or without a loop."""
         future: Future[Result] = Future()
-        self._queue(Priority.FINAL, _Job(future, lambda: function(*args, **kwargs), None))
+        work = partial(function, *args, **kwargs)
+        self._queue(_Job(future, work, None, Priority.FINAL, time.monotonic()))
         return future
 
     async def run_speculative(
@@ -110,68 +139,72 @@ class Workers:
         *args: Arguments.args,
         **kwargs: Arguments.kwargs,
     ) -> Result:
-        """Run ``function`` like `run`, but behind all final work."""
-        return await self._submit(Priority.SPECULATIVE, lambda: function(*args, **kwargs))
+        """Run ``function`` like `run`, but final work that is queued soon after precedes it."""
+        work = partial(function, *args, **kwargs)
+        return await self._submit(Priority.SPECULATIVE, SPECULATION, work)
 
     def promote(self, owner: asyncio.Task[Any]) -> None:
         """Make all queued work that ``owner`` waits for final."""
+        now = time.monotonic()
         with self._ready:
-            speculative = self._queues[Priority.SPECULATIVE]
-            for job in [job for job in speculative if job.owner is owner]:
-                speculative.remove(job)
-                self._queues[Priority.FINAL].append(job)
-                self._ready.notify()
+            for job in self._jobs:
+                if job.owner is owner:
+                    job.priority, job.due = Priority.FINAL, min(job.due, now)
+            self._ready.notify_all()
 
-    async def _submit(self, priority: Priority, work: Callable[[], Result]) -> Result:
+    async def _submit(
+        self, priority: Priority, seconds: float, work: Callable[[], Result]
+    ) -> Result:
         future: Future[Result] = Future()
-        job = _Job(future, work, asyncio.current_task())
-        self._queue(priority, job)
+        due = time.monotonic() + seconds
+        job = _Job(future, work, asyncio.current_task(), priority, due)
+        self._queue(job)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             with self._ready:
-                for queue in self._queues.values():
-                    if job in queue:
-                        queue.remove(job)
+                if job in self._jobs:
+                    self._jobs.remove(job)
             raise
 
-    def _queue(self, priority: Priority, job: _Job) -> None:
+    def _queue(self, job: _Job) -> None:
         with self._ready:
             if self._closed:
                 raise RuntimeError("the worker pool is closed")
-            self._queues[priority].append(job)
+            self._jobs.append(job)
             self._ready.notify()
 
     async def close(self) -> None:
         """Cancel queued work and wait for running work. Idempotent."""
         with self._ready:
             self._closed = True
-            waiting = [job for queue in self._queues.values() for job in queue]
-            for queue in self._queues.values():
-                queue.clear()
+            waiting, self._jobs = self._jobs, []
             self._ready.notify_all()
         for job in waiting:
             job.future.cancel()
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
-    def _next(self) -> tuple[Priority, _Job] | None:
+    def _next(self, now: float) -> _Job | None:
         """Return the next job this thread may take, or None. Call with the lock held."""
-        if self._queues[Priority.FINAL]:
-            return Priority.FINAL, self._queues[Priority.FINAL].popleft()
-        speculative = self._queues[Priority.SPECULATIVE]
-        if speculative and self._running[Priority.SPECULATIVE] < self._speculative_limit:
-            return Priority.SPECULATIVE, speculative.popleft()
-        return None
+        keeps_one_free = self._running[Priority.SPECULATIVE] >= self._speculative_limit
+        allowed = (
+            job
+            for job in self._jobs
+            if not keeps_one_free or job.priority is Priority.FINAL or job.due <= now
+        )
+        return min(allowed, key=lambda job: job.due, default=None)
 
     def _serve(self) -> None:
         while True:
             with self._ready:
-                while (found := self._next()) is None:
+                while (job := self._next(now := time.monotonic())) is None:
                     if self._closed:
                         return
-                    self._ready.wait()
-                priority, job = found
+                    soonest = min((job.due for job in self._jobs), default=None)
+                    self._ready.wait(None if soonest is None else max(0.0, soonest - now))
+                self._jobs.remove(job)
+                priority = job.priority
                 self._running[priority] += 1
             try:
                 if job.future.set_running_or_notify_cancel():
@@ -179,6 +212,7 @@ class Workers:
             finally:
                 with self._ready:
                     self._running[priority] -= 1
+                    self._mean_seconds += (time.monotonic() - now - self._mean_seconds) / _RECENT
                     self._ready.notify()
 
     @staticmethod

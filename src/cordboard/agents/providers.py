@@ -53,6 +53,10 @@ from cordboard.speech.turns.profiles import profile_of
 from cordboard.speech.user_turns import HearingParts, TurnOdds
 from cordboard.tools.tool import ToolSpec
 
+TURN_ODDS_WITHIN = 0.3
+"""Seconds within which the end-of-turn model's result is needed: about the shortest silence that it
+can end a turn with, less the silence that makes the pause."""
+
 
 class Providers:
     """Opens agents for one configuration."""
@@ -283,7 +287,7 @@ def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:
 def _turn_odds(models: OfflineModels) -> TurnOdds | None:
     """Return the end-of-turn model, run in the workers; None when it is not installed.
 
-    It is final work: short, and the caller waits for its result.
+    Its result counts until silence alone ends the turn.
     """
     model = models.turn_end
     if model is None:
@@ -291,6 +295,6 @@ def _turn_odds(models: OfflineModels) -> TurnOdds | None:
     finished = model.finished
 
     async def odds(pcm: bytes) -> float:
-        return await models.workers.run(finished, pcm)
+        return await models.workers.run_within(TURN_ODDS_WITHIN, finished, pcm)
 
     return odds

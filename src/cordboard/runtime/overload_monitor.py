@@ -80,7 +80,7 @@ class OverloadMonitor:
             for priority in Priority:
                 self._metrics.load.worker_queue(priority.value, workers.queued(priority))
             if settled:
-                self._overload.note_wait(now, workers.longest_wait(Priority.FINAL))
+                self._overload.note_wait(workers.expected_wait())
         if now - self._judged_at >= JUDGE_INTERVAL:
             self._judged_at = now
             self._overload.judge(now)

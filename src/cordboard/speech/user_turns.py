@@ -150,6 +150,8 @@ class UserTurns:
         self._loop = asyncio.get_running_loop()
         self._draft: asyncio.Task[Transcript] | None = None
         """Speculative recognition of the current pause."""
+        self._melody: asyncio.Task[None] | None = None
+        """The end-of-turn model's work on the current pause."""
         self._side_work: set[asyncio.Task[None]] = set()
         """Requests to models about the current pause or overlap."""
         self._failures = 0
@@ -284,7 +286,7 @@ class UserTurns:
         turn_odds = None if self._judged_outside else self._parts.turn_odds
         if turn_odds is not None and may.allows_turn_model and not pause.aside:
             phrase = self._ear.utterance(max(self._ear.onset, self._melody_from))
-            self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
+            self._melody = self._work_aside(self._judge_melody(pause.pause, phrase, turn_odds))
 
     async def _recognise_draft(self, pause: Paused, pcm: bytes) -> Transcript:
         hints = self._hints()
@@ -359,9 +361,16 @@ class UserTurns:
     def _drop_draft(self) -> None:
         if isinstance(self._dialogue, Preparer):
             self._dialogue.forget()
+        self._drop_melody()
         if self._draft is not None:
             self._draft.cancel()
             self._draft = None
+
+    def _drop_melody(self) -> None:
+        """Drop the end-of-turn model's work, which nothing depends on any more."""
+        if self._melody is not None:
+            self._melody.cancel()
+            self._melody = None
 
     # A voice over the agent's speech: are there words in it?
 
@@ -402,6 +411,7 @@ class UserTurns:
         self, ended: TurnEnded | AsideEnded
     ) -> tuple[bytes, asyncio.Task[Transcript] | None]:
         """Return the sound of the turn or aside that is over, and the draft made of it."""
+        self._drop_melody()
         draft, self._draft = self._draft, None
         if draft is not None and self._judged_outside:
             draft.cancel()  # the text that came with the recogniser's verdict is final
@@ -482,7 +492,8 @@ class UserTurns:
     def _emit(self, event: AgentEvent) -> None:
         self._session.emit(event)
 
-    def _work_aside(self, work: Coroutine[None, None, None]) -> None:
+    def _work_aside(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._spawn(work)
         self._side_work.add(task)
         task.add_done_callback(self._side_work.discard)
+        return task

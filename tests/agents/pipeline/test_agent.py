@@ -610,6 +610,34 @@ def test_under_overload_nothing_is_done_ahead_and_the_turn_is_still_understood()
     assert asked == [], "the end-of-turn model is given up too"
 
 
+@pytest.mark.parametrize("then", ["goes on", "is over", "hangs up"])
+def test_the_end_of_turn_model_is_asked_in_vain_no_longer_than_the_pause(then: str) -> None:
+    """Behind the work of many callers it would take a thread for nothing."""
+    asked: list[str] = []
+
+    async def turn_odds(pcm: bytes) -> float:
+        asked.append("began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            asked.append("dropped")
+        raise AssertionError
+
+    async def scenario(stage: Stage) -> None:
+        await stage.start()
+        await stage.say(then=200)
+        assert asked == ["began"]
+        if then == "goes on":
+            await stage.media.say(speech(200))
+        elif then == "is over":
+            await stage.media.say(silence(1200))
+        else:
+            await stage.agent.close()
+        assert asked == ["began", "dropped"]
+
+    play(scenario, ["Good morning sir", "Good morning sir"], turn_odds=turn_odds)
+
+
 def test_without_the_end_of_turn_model_the_words_decide_and_its_failure_is_told() -> None:
     async def turn_odds(pcm: bytes) -> float:
         raise ZeroDivisionError("a bug")

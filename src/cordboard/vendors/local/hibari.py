@@ -10,7 +10,9 @@ last sentences are kept, so that greetings and fillers come at once.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -58,6 +60,11 @@ def finished(samples: Floats, rate: int) -> Floats:
     return _limited(spoken)
 
 
+_WAITED = 2.0
+"""Seconds by which the first sentence of an answer precedes other work that is needed now: it is
+the shorter work, and its caller has waited for a recognition already."""
+
+
 def _limited(samples: Floats) -> Floats:
     """Bend peaks above the soft limit smoothly, so that nothing reaches full scale."""
     room = 0.97 - _SOFT_LIMIT
@@ -99,14 +106,17 @@ class HibariVoice:
 
     async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
         """See ``Voice.speak``. Raises ``VoiceError``."""
+        needed = time.monotonic() - _WAITED
         for sentence in self.sentences(text):
-            yield await self._sentence(sentence, rate)
+            pcm = await self._sentence(sentence, rate, needed - time.monotonic())
+            needed = max(needed, time.monotonic()) + len(pcm) / (2 * rate)
+            yield pcm
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
         """See ``Voice.prepare``: behind all work that callers wait for."""
         for text in texts:
             for sentence in self.sentences(text):
-                await self._sentence(sentence, rate, self._workers.run_speculative)
+                await self._sentence(sentence, rate, inf)
 
     def sentences(self, text: str) -> list[str]:
         """Cut ``text`` where the voice pauses; pieces without a letter or digit are left out."""
@@ -117,13 +127,12 @@ class HibariVoice:
     def cached_bytes(self) -> int:
         return self._cache.size
 
-    async def _sentence(
-        self, sentence: str, rate: int, run: Callable[..., Awaitable[bytes]] | None = None
-    ) -> bytes:
+    async def _sentence(self, sentence: str, rate: int, within: float) -> bytes:
+        """Return the sound, which the caller should hear ``within`` seconds."""
         pcm = self._cache.find(sentence, rate)
         if pcm is not None:
             return pcm
-        pcm = await (run or self._workers.run)(self._render, sentence, rate)
+        pcm = await self._workers.run_within(within, self._render, sentence, rate)
         self._cache.keep(sentence, rate, pcm)
         return pcm
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from importlib import util
 from pathlib import Path
@@ -44,7 +45,13 @@ class PiperSynthesis:
     async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """See `Synthesis.speak`. The first text loads the voice: about a second."""
         sentences = await self._workers.run(self._begun, text)
-        while (pcm := await self._workers.run(self._sentence, sentences, rate)) is not None:
+        needed = time.monotonic()
+        while True:
+            within = needed - time.monotonic()
+            pcm = await self._workers.run_within(within, self._sentence, sentences, rate)
+            if pcm is None:
+                return
+            needed = max(needed, time.monotonic()) + len(pcm) / (2 * rate)
             yield pcm
 
     async def close(self) -> None:
