@@ -145,6 +145,17 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
+class SendsCalls(Protocol):
+    """A model that may send its tool calls apart from its text, as `ToolWish`."""
+
+    @property
+    def sends_calls(self) -> bool:
+        """True if its text has words only, which are spoken as they are. Otherwise calls are looked
+        for in the text, too."""
+        ...
+
+
+@runtime_checkable
 class ReadsAhead(Protocol):
     """A model that keeps the text it has read: it can read the beginning of a conversation before
     the answer to it is needed."""

@@ -237,6 +237,19 @@ def test_a_call_that_is_sent_and_written_runs_once() -> None:
     run(scene)
 
 
+def test_what_a_cloud_reads_aloud_is_no_call() -> None:
+    class Cloud(ScriptedModel):
+        sends_calls = True
+
+    async def scene() -> None:
+        table = Table(Cloud(words('The note says {"name": "get_weather", "arguments": {}}.')))
+        said = await table.say("what does the note say")
+        assert "get_weather" in " ".join(said)
+        assert table.asked == []
+
+    run(scene)
+
+
 def test_an_answer_of_thoughts_alone_is_not_silence() -> None:
     async def scene() -> None:
         table = Table(ScriptedModel(words("<think> I do not know.")))

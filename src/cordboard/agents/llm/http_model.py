@@ -78,6 +78,11 @@ class HttpModel:
         return self._wire.model
 
     @property
+    def sends_calls(self) -> bool:
+        """True for a vendor's own service; a server elsewhere may have any model behind it."""
+        return self._settings.base_url is None
+
+    @property
     def schemas(self) -> SchemaProfile:
         return self._wire.schemas
 

@@ -6,8 +6,9 @@ It runs in its own task, so that the model continues to write while a sentence i
 and tools run while the words before them are spoken. It may begin before the turn is certain
 (`Answering.sure`): until then it only reads.
 
-Calls that a model writes into its text are found there (`WrittenCalls`), for every service: the
-clouds' models do not write any, and a server of one's own may put any model behind any API.
+Calls that a model writes into its text are found there (`WrittenCalls`), except in the text of a
+vendor's own service (`SendsCalls`): its models do not write any, and what one reads aloud, from the
+result of a tool for example, must not become a call.
 
 Every failure of a tool goes back to the model: an unknown tool, arguments that are not JSON, a
 refusal of the desk. After `most_rounds` the model must answer with the results it has.
@@ -33,6 +34,7 @@ from cordboard.agent_api.language_model import (
     Message,
     ModelRequest,
     Reason,
+    SendsCalls,
     TextPiece,
     ToolAnswered,
     ToolWish,
@@ -175,7 +177,9 @@ class Answering:
         """Send one request; return the tool calls."""
         parts = self._parts
         splitter = SentenceSplitter()
-        reader = WrittenCalls(parts.tools)
+        model = parts.model
+        apart = isinstance(model, SendsCalls) and model.sends_calls
+        reader = None if apart else WrittenCalls(parts.tools)
         wishes: list[ToolWish] = []
         written: list[ToolWish] = []
         kept: list[Kept] = []
@@ -186,7 +190,8 @@ class Answering:
             async for piece in pieces:
                 match piece:
                     case TextPiece(text):
-                        written += self._say_words(splitter, reader.feed(text))
+                        words = [piece] if reader is None else reader.feed(text)
+                        written += self._say_words(splitter, words)
                     case ToolWish():
                         wishes.append(piece)
                     case Kept():
@@ -194,7 +199,8 @@ class Answering:
                     case Finished(why, amounts):
                         reason = why
                         parts.used(Usage(parts.model.provider, parts.model.model, amounts))
-        written += self._say_words(splitter, reader.flush(cut=reason == "length"))
+        if reader is not None:
+            written += self._say_words(splitter, reader.flush(cut=reason == "length"))
         self._say(splitter.flush())
         # Some servers send a call, and leave its text in the words.
         sent = {(wish.name, wish.arguments) for wish in map(_compact, wishes)}
@@ -234,7 +240,7 @@ class Answering:
             self._said.append(sentence)
             self._out.put_nowait(sentence)
 
-    def _say_words(self, splitter: SentenceSplitter, pieces: list[Written]) -> list[ToolWish]:
+    def _say_words(self, splitter: SentenceSplitter, pieces: Sequence[Written]) -> list[ToolWish]:
         """Say the words among the pieces; return the calls."""
         for piece in pieces:
             if isinstance(piece, TextPiece):
