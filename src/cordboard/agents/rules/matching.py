@@ -209,11 +209,14 @@ class Matcher:
         for cover, spots in zip(covers, places.values(), strict=True):
             for start, end, _ in spots:
                 cover[start:end] = 1.0
-        found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
-        missing = self._needed.sum(axis=1) - found
-        uncovered = ((self._has[:, columns] @ covers) == 0).astype(np.float32)
-        added = [_added(look, place) for place in range(len(look.tokens))]
-        distance = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
+        # All values are finite. Now and then BLAS flags an invalid one (seen once in a long run of
+        # the tests), which as a warning says nothing to an operator.
+        with np.errstate(invalid="ignore"):
+            found = self._needed[:, columns] @ np.array(strengths, dtype=np.float32)
+            missing = self._needed.sum(axis=1) - found
+            uncovered = ((self._has[:, columns] @ covers) == 0).astype(np.float32)
+            added = [_added(look, place) for place in range(len(look.tokens))]
+            distance = (missing + uncovered @ np.array(added, dtype=np.float32)) / self._whole
         best: dict[str, float] = {}
         for row in np.argsort(distance, kind="stable").tolist():
             if distance[row] > 1.0:
