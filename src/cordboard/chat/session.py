@@ -31,6 +31,7 @@ from cordboard.config.schema import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
+from cordboard.observe.tracing import Tracing
 from cordboard.speech.yes_or_no import read_yes_or_no
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
@@ -95,17 +96,7 @@ class ChatSession:
         self.context_name = context
         self._ledger = opening.ledger
         self._record = ToolRecord(self._ledger, services.metrics, context, self._tell)
-        line = ChatLine(
-            self.session_id, context, opening.provider_name, opening.variables, session=self
-        )
-        self._desk = Desk(
-            opening.toolbox,
-            line,
-            self._record,
-            self._loop.time,
-            payload=lambda: brain.payload,
-            tracing=services.tracing,
-        )
+        self._desk = self._make_desk(brain, services.tracing)
         self._dialogue: Dialogue | None = None
         """Opened with the first message, after the context's look-ups."""
         self._introduced = False
@@ -128,6 +119,24 @@ class ChatSession:
         generation.acquire()
         opening.begin()
         self._wait_for_a_message()
+
+    def _make_desk(self, brain: Brain, tracing: Tracing) -> Desk:
+        opening = self._opening
+        line = ChatLine(
+            self.session_id,
+            self.context_name,
+            opening.provider_name,
+            opening.variables,
+            session=self,
+        )
+        return Desk(
+            opening.toolbox,
+            line,
+            self._record,
+            self._loop.time,
+            payload=lambda: brain.payload,
+            tracing=tracing,
+        )
 
     @property
     def model(self) -> str:

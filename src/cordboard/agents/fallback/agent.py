@@ -160,9 +160,9 @@ class FallbackAgent:
                 async with asyncio.timeout(share(seconds, len(self._left))):
                     await self._seat.agent.prepare()
             except Exception as error:  # noqa: BLE001 - border: the next one may succeed
+                failure = self._understood(error)
                 if self._starting.is_set():
                     return  # `start` fails with it too, and continues from there
-                failure = self._understood(error)
                 if not self._left:
                     raise failure from None
                 self._leave(failure)

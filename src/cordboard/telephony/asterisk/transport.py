@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,53 +49,62 @@ class GuardedPath:
     @property
     def trouble(self) -> str:
         try:
-            return str(self._path.trouble)
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
-            return failure_of(self._source, "trouble", error)
+            with self._guarded("trouble"):
+                return str(self._path.trouble)
+        except _PluginFailed as failed:
+            return str(failed)
 
     def health(self) -> Mapping[str, Any]:
         try:
-            found = dict(self._path.health())
-            json.dumps(found, allow_nan=False)  # otherwise nothing of `/health` could be shown
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
-            return {"trouble": failure_of(self._source, "health", error)}
-        return found
+            with self._guarded("health"):
+                found = dict(self._path.health())
+                json.dumps(found, allow_nan=False)  # otherwise nothing of `/health` could be shown
+                return found
+        except _PluginFailed as failed:
+            return {"trouble": str(failed)}
 
     def report(self, metrics: Metrics) -> None:
         if not self._reports:
             return
         try:
-            self._path.report(metrics)
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
+            with self._guarded("report"):
+                self._path.report(metrics)
+        except _PluginFailed:
             self._reports = False
-            failure_of(self._source, "report", error)
             metrics.internal_error("media_path")
 
     async def prepare(self, formats: Sequence[AudioFormat]) -> MediaArrival:
-        try:
+        with self._guarded("prepare", MediaError):
             return await self._path.prepare(formats)
-        except MediaError:
-            raise
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
-            raise MediaError(failure_of(self._source, "prepare", error)) from None
 
     async def start(self) -> None:
         """Start the path. A failure that `MediaPath.start` does not allow leaves a path without
         media."""
         try:
-            await self._path.start()
-        except (ListenError, MediaError):
-            raise
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
-            reason = failure_of(self._source, "start", error)
+            with self._guarded("start", ListenError, MediaError):
+                await self._path.start()
+        except _PluginFailed as failed:
             await self.stop()
-            self._path = NoMediaPath(reason)
+            self._path = NoMediaPath(str(failed))
 
     async def stop(self) -> None:
-        try:
+        with suppress(_PluginFailed), self._guarded("stop"):
             await self._path.stop()
-        except Exception as error:  # noqa: BLE001 - border of a plug-in: its code may raise anything
-            failure_of(self._source, "stop", error)
+
+    @contextmanager
+    def _guarded(self, doing: str, *allowed: type[Exception]) -> Iterator[None]:
+        """Border of the plug-in, whose code may raise anything: what is not `allowed` is logged,
+        and raised as `_PluginFailed`."""
+        try:
+            yield
+        except allowed:
+            raise
+        except Exception as error:  # noqa: BLE001 - logged by `failure_of`
+            raise _PluginFailed(failure_of(self._source, doing, error)) from None
+
+
+class _PluginFailed(MediaError):
+    """A plug-in's transport raised something that `MediaPath` does not allow."""
 
 
 class NoMediaPath:
