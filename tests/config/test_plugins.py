@@ -458,10 +458,11 @@ class CrowPath:
             caws()
         return ""
 
-    def __getattr__(self, name: str) -> Any:
-        if name in {"health", "report"}:
-            return caws
-        raise AttributeError(name)
+    def health(self) -> Any:
+        caws()
+
+    def report(self, metrics: Any) -> None:
+        caws()
 
     async def prepare(self, formats: Any) -> Any:
         caws()

@@ -142,7 +142,7 @@ def plugin_path(asterisk: Asterisk, pacer: Pacer, plugins: Plugins | None = None
     source = plugins.sources["transport", media]
     try:
         path = transport.make(asterisk, pacer)
-        if isinstance(path, MediaPath):  # reads its properties
+        if isinstance(path, MediaPath):  # before Python 3.12 this reads its properties
             return GuardedPath(path, source)
     except MediaError as error:
         return NoMediaPath(f"{source}: {error}")
