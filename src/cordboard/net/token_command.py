@@ -100,11 +100,12 @@ class TokenCommand:
                     raise self._failed(f"the token command {name} prints too much")
                 err = await _printed(process.stderr)
                 await process.wait()
-        except TimeoutError:
-            words = f"the token command {name} has not ended within {RUN_SECONDS:g} s"
-            raise self._failed(words) from None
-        finally:
+        except BaseException as error:
             await _kill(process)
+            if isinstance(error, TimeoutError):
+                words = f"the token command {name} has not ended within {RUN_SECONDS:g} s"
+                raise self._failed(words) from None
+            raise
         if process.returncode:
             last = err.decode(errors="replace").strip().rpartition("\n")[2]
             shown = "".join(c if c.isprintable() else " " for c in last)[:200]
@@ -129,11 +130,11 @@ async def _printed(stream: asyncio.StreamReader | None) -> bytes:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill a command that has not ended, with the programs that it has started."""
-    if process.returncode is not None:
-        return
+    """Kill a command that has not ended, with the programs that it has started.
+
+    The rest of what they printed is read: asyncio keeps the pipes open until their end."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(KILL_SECONDS):
-            await process.wait()
+            await process.communicate()

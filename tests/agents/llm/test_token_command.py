@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -186,9 +187,12 @@ async def test_a_child_that_keeps_the_output_open_delays_no_caller(
 
 
 async def test_endless_output_is_not_collected() -> None:
-    endless = [sys.executable, "-c", "while True: print('x' * 1000)"]
-    with pytest.raises(RequestFailed, match="prints too much"):
+    code = "import fcntl, os; fcntl.fcntl(1, 1031, 1 << 20)\nwhile 1: os.write(1, bytes(99999))"
+    endless = [sys.executable, "-c", code]  # 1031: F_SETPIPE_SZ, so that much waits to be read
+    with pytest.raises(RequestFailed, match="prints too much") as failure:
         await TokenCommand(endless, 600).token()
+    pipes = [value for value in gc.get_objects() if isinstance(value, asyncio.ReadTransport)]
+    assert all(pipe.is_closing() for pipe in pipes), failure  # whose traceback keeps them
 
 
 def test_vertex_has_the_version_in_its_address() -> None:
