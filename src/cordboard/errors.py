@@ -37,6 +37,8 @@ the narrowest class it can handle; a message never contains a secret.
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
     ├── NotThere               there is nothing with the requested name
+    ├── AccountRefused         an act on accounts is impossible: a taken name, a weak password
+    ├── StoreUnavailable       a database or file of the admin port cannot be read or written
     ├── ExtraMissing           a requested feature needs an extra that is not installed
     └── KitError               the test kit (`cordboard_testkit`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
@@ -244,6 +246,14 @@ class EngineRefused(CordboardError):
 
 class NotThere(CordboardError):
     """There is nothing with the requested name."""
+
+
+class AccountRefused(CordboardError):
+    """An act on users, sessions or keys is not possible; the text says why."""
+
+
+class StoreUnavailable(CordboardError):
+    """The accounts or the audit cannot be read or written, for example because the disk is full."""
 
 
 class ExtraMissing(CordboardError):
