@@ -83,6 +83,10 @@ GRANTS: Mapping[Grant, Permission] = MappingProxyType(
     }
 )
 
+_OF_ALL_CONTEXTS = frozenset(
+    {_P.CONFIG_PUBLISH, _P.ENGINE_CONTROL, _P.PEOPLE_MANAGE, _P.AUDIT_READ}
+)
+
 Scope: TypeAlias = tuple[str, ...]
 """Names of contexts, or patterns of them (`sales-*`); `("*",)` for all, `()` for none."""
 EVERYWHERE: Scope = ("*",)
@@ -111,10 +115,17 @@ class Rights:
 
     def narrowed(self, permissions: Collection[Permission], scope: Scope) -> Rights:
         """Return the rights of a key that the holder of these rights has made."""
-        return Rights(self.permissions.intersection(permissions), (*self.scopes, scope))
+        kept = self.permissions.intersection(permissions)
+        return Rights(kept - _outside(scope), (*self.scopes, scope))
 
 
 def rights_of(role: Role, grants: Collection[Grant], scope: Scope) -> Rights:
-    """Return the rights of a person."""
+    """Return the rights of a person. An admin of some contexts manages neither people nor the
+    engine: by that they could give themselves the others."""
     granted = {GRANTS[grant] for grant in grants}
-    return Rights(ROLES[role] | granted, (scope,))
+    return Rights((ROLES[role] | granted) - _outside(scope), (scope,))
+
+
+def _outside(scope: Scope) -> frozenset[Permission]:
+    """Return the permissions that a scope excludes, because they are about all contexts."""
+    return frozenset() if "*" in scope else _OF_ALL_CONTEXTS

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -140,7 +140,7 @@ def _settings(config: Path) -> AdminUi:
     return admin_ui(config, os.environ)
 
 
-def _record(log: AuditLog, action: str, name: str, detail: dict[str, object]) -> None:
+def _record(log: AuditLog, action: str, name: str, detail: Mapping[str, object]) -> None:
     from cordboard.accounts.audit import AuditEntry
 
     system_user = {"system_user": getpass.getuser()}
