@@ -362,15 +362,13 @@ class Accounts:
         label: str,
         permissions: Collection[Permission],
         scope: Scope,
-        expires_at: float,
+        life_seconds: float,
     ) -> tuple[Key, str]:
         """Make a key; return it and its token, which is not kept. Raises `AccountRefused` for
         permissions that its owner lacks."""
         key_id = secrets.token_hex(8)
         token = f"{KEY_PREFIX}{key_id}_{secrets.token_urlsafe(32)}"
         now = self._clock()
-        if expires_at <= now:
-            raise AccountRefused("a key expires in the future")
         with self._transaction() as database:
             user = _known(database, owner)
             lacking = sorted(set(permissions) - user.rights.permissions)
@@ -379,7 +377,7 @@ class Accounts:
             values = (key_id, _digest(token), owner, label, _json(permissions))
             database.execute(
                 "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*values, _json(scope, keep=True), now, expires_at),
+                (*values, _json(scope, keep=True), now, now + life_seconds),
             )
             row = database.execute("SELECT * FROM keys WHERE id = ?", (key_id,)).fetchone()
             return _key(row, user), token

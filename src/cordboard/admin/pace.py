@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,7 +50,7 @@ class Paces:
         if len(self._buckets) > MOST_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if short:
-            wait = int((1 - left) * pace.seconds / pace.burst) + 1
+            wait = math.ceil((1 - left) * pace.seconds / pace.burst)
             raise RequestRefused(
                 429,
                 "too_often",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -171,14 +170,13 @@ async def list_keys(ask: Ask) -> Keys:
 async def add_key(ask: Ask) -> MadeKey:
     """Make a key for a program, with a part of one's own permissions."""
     body: NewKey = ask.body
-    expires = time.time() + body.days * DAY
     key, token = await ask.services.run(
         ask.services.accounts.add_key,
         ask.who.name,
         body.label,
         body.permissions,
         tuple(body.scope),
-        expires,
+        body.days * DAY,
     )
     return MadeKey(key=_key(key), token=token)
 
