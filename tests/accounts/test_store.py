@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,3 +261,32 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(accounts: Accounts) ->
     database.execute("PRAGMA max_page_count = 100000")
     accounts.add("later", Role.VIEWER, (), EVERYWHERE)
     assert len(accounts.users()) == before + 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from cordboard.accounts.rights import EVERYWHERE, Role
+from cordboard.accounts.store import Accounts
+accounts = Accounts(Path(sys.argv[1]))
+number = len(accounts.users())
+while True:
+    accounts.add(f"user{number}", Role.VIEWER, (), EVERYWHERE)
+    print(f"user{number}", flush=True)
+    number += 1
+"""
+
+
+def test_a_process_killed_at_any_moment_leaves_what_it_has_reported(accounts: Accounts) -> None:
+    folder = str(accounts.path.parent)
+    for lines in (1, 4, 9):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KILLED, folder], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        reported = {writer.stdout.readline().strip() for _ in range(lines)}
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        assert reported <= {user.name for user in accounts.users()}
+        accounts.add(f"later{lines}", Role.VIEWER, (), EVERYWHERE)

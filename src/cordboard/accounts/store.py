@@ -348,7 +348,7 @@ class Accounts:
             database.execute("DELETE FROM sessions WHERE hash = ?", (_digest(token),))
 
     def end_session_by_id(self, session_id: str) -> None:
-        """Sign somebody out. Raises `NotThere`."""
+        """End any session. Raises `NotThere`."""
         with self._transaction() as database:
             query = "DELETE FROM sessions WHERE id = ?"
             if database.execute(query, (session_id,)).rowcount == 0:

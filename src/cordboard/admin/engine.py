@@ -41,7 +41,7 @@ class EngineState(Gives):
     ready: bool
     components: dict[str, Component]
     details: dict[str, Any]
-    """What `/health` on the port of the probes shows, without the calls."""
+    """The same facts as in `/health` on the port of the probes, without the calls."""
 
 
 class Problem(Gives):

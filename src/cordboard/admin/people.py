@@ -155,7 +155,7 @@ async def list_sessions(ask: Ask) -> Sessions:
 
 
 async def end_session(ask: Ask) -> Done:
-    """Sign somebody out."""
+    """End any session."""
     accounts = ask.services.accounts
     await ask.services.run(accounts.end_session_by_id, ask.params["session_id"])
     return Done()

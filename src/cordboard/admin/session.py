@@ -15,7 +15,7 @@ from cordboard.version import __version__
 
 
 class Me(Gives):
-    """Who is signed in, and with which rights."""
+    """The signed-in caller and their rights."""
 
     signed_in: bool
     name: str = ""
@@ -27,7 +27,7 @@ class Me(Gives):
     has_factor: bool = False
     version: str = __version__
     advice: str = ""
-    """What to do first, where there are no users yet."""
+    """First step where there are no users yet."""
 
 
 class SignIn(Takes):

@@ -1,7 +1,7 @@
 """`cordboard users ...`, `cordboard audit verify`: the accounts of the admin port.
 
-They work on the files in `admin.ui.data`, with and without a running engine: whoever may write
-there is trusted. Each change is in the audit.
+They work on the files in `admin.ui.data`, with and without a running engine: users of the machine
+who may write there are trusted. Each change is in the audit.
 """
 
 from __future__ import annotations
