@@ -29,7 +29,6 @@ from cordboard.calls.offer import Offer
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
-from cordboard.errors import LineError
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
@@ -81,7 +80,7 @@ class ShownView:
 class LiveLine:
     def __init__(self) -> None:
         self.moved_to: list[str] = []
-        self.failure: LineError | None = None
+        self.failure: Exception | None = None
 
     async def transfer_after_speech(self, destination: str) -> None:
         if self.failure is not None:

@@ -10,9 +10,11 @@ import pytest
 from cordboard.accounts.rights import Grant, Role
 from cordboard.api.app import ComponentState
 from cordboard.calls.call import CallState
+from cordboard.config.load import ConfigSource
 from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard_testkit.fake_administration import Reloaded
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import Room, code
 
@@ -73,6 +75,9 @@ async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> N
     assert (await browser.post(path, {"destination": "desk"})).status_code == 200
     assert call.line.moved_to == ["desk"]
     assert room.entries()[-1]["detail"] == {"destination": "desk"}
+    call.line.failure = KeyError("desk")
+    newer = await browser.post(path, {"destination": "desk"})
+    assert (newer.status_code, "newer than the call" in newer.text) == (422, True)
     call.line.failure = TransferFailed("extension 200 is busy")
     failed = await browser.post(path, {"destination": "desk"})
     assert (failed.status_code, "is busy" in failed.text) == (409, True)
@@ -116,7 +121,7 @@ async def test_mcp_servers_are_operated_one_at_a_time_from_whichever_port(room: 
     room.fake.hold = asyncio.Event()
     working = asyncio.create_task(room.services.operations.move("atis", "restart"))
     await room.fake.held.wait()
-    busy = await browser.post("/mcp/atis/stop")
+    busy = await asyncio.wait_for(browser.post("/mcp/atis/stop"), PATIENCE)
     assert (busy.status_code, "worked on already" in busy.text) == (409, True)
     room.fake.hold.set()
     await working
@@ -212,6 +217,18 @@ async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
     assert (same["in_order"], same["changed"]) == (True, [])
     assert path.read_text() not in (draft,)
     assert room.entries() == [], "a check changes nothing"
+
+
+async def test_a_draft_reads_no_variable_of_the_engines_environment(room: Room) -> None:
+    """A problem quotes the text that it is about, and a draft may put any variable there."""
+    assert room.services.source is not None
+    environ = {"DATABASE_URL": "postgres://shop:hunter2@db/shop"}
+    room.services.source = ConfigSource(room.services.source.path, environ)
+    room.add("otto", Role.OPERATOR)
+    draft = "contexts: {demo: {provider: '${DATABASE_URL}'}}\nhealth: {port: '${DATABASE_URL}x'}\n"
+    answer = await room.browser("otto").post("/config/check", {"text": draft})
+    assert answer.json()["in_order"] is False
+    assert "hunter2" not in answer.text
 
 
 async def test_checks_are_held_back(room: Room) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.admin.guard import Arrival, Guard
+from cordboard.admin.guard import Arrival, Guard, neighbourhood
 from cordboard.config.schema import AdminUi
 from cordboard.errors import RequestRefused
 
@@ -214,3 +214,19 @@ async def test_cookies_are_bound_to_https_where_there_is_https(tmp_path: Path) -
         assert "Path=/" in cookie
         assert "Domain" not in cookie
     assert "strict-transport-security" in made[1].headers
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:1:2::5", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::5", "2001:db8:1:3::5", False),
+        ("203.0.113.9", "203.0.113.10", False),
+        ("203.0.113.9", "::ffff:203.0.113.9", True),
+        ("", "", True),
+    ],
+)
+def test_guesses_from_one_network_of_ipv6_are_those_of_one_client(
+    one: str, other: str, same: bool
+) -> None:
+    assert (neighbourhood(one) == neighbourhood(other)) is same

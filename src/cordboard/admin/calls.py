@@ -78,6 +78,9 @@ async def transfer(ask: Ask) -> Done:
     moving.add(call.call_id)
     try:
         await call.line.transfer_after_speech(body.destination)
+    except KeyError:  # the call began with an older configuration
+        message = f"destination: {body.destination} is newer than the call"
+        raise RequestRefused(422, "invalid", message) from None
     finally:
         moving.discard(call.call_id)
     return Done()

@@ -17,6 +17,7 @@ from cordboard.config.changes import changes, needs_restart
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import Config
 from cordboard.errors import ConfigError, ConfigProblem, NotThere, RequestRefused
+from cordboard.tools.known_secrets import KnownSecrets
 
 MOST_TRY_BYTES = 2 * 1024 * 1024
 """Bytes of a try's body: the desk must be able to receive arguments of a megabyte."""
@@ -184,15 +185,18 @@ async def check(ask: Ask) -> Checked:
 
 
 def _checked(source: ConfigSource, text: str | None, in_force: Config) -> Checked:
+    """Check a text, or the file. A draft may name any variable of the engine's environment, so no
+    problem quotes the value of one."""
+    environment = KnownSecrets(source.environ.values())
     try:
         loaded = source.load() if text is None else read(text, source.path, source.environ)
     except ConfigError as error:
-        problems = [_problem(each) for each in error.problems]
+        problems = [_problem(each, environment) for each in error.problems]
         return Checked(in_order=False, problems=problems, changed=[])
     keys = changes(in_force, loaded.config)
     return Checked(
         in_order=True,
-        problems=[_problem(each) for each in loaded.problems],
+        problems=[_problem(each, environment) for each in loaded.problems],
         changed=[
             Change(key=key, takes_effect="restart" if needs_restart(key) else "reload")
             for key in keys
@@ -200,12 +204,12 @@ def _checked(source: ConfigSource, text: str | None, in_force: Config) -> Checke
     )
 
 
-def _problem(problem: ConfigProblem) -> Problem:
+def _problem(problem: ConfigProblem, environment: KnownSecrets) -> Problem:
     return Problem(
         file=problem.file,
         line=problem.line,
         key=problem.key,
-        message=problem.message,
+        message=environment.text(problem.message),
         fatal=problem.fatal,
     )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from cordboard.api.gate import host_name, is_address
@@ -128,6 +128,15 @@ class Guard:
             return False
         address = plain(peer)
         return any(network is not None and address in network for network in self._trusted)
+
+
+def neighbourhood(client: str) -> str:
+    """Return the addresses that one machine can have at will: of IPv6 the network of 64 bits."""
+    if not is_address(client):
+        return client
+    address = plain(client)
+    bits = 64 if address.version == 6 else 32
+    return str(ip_network(f"{address}/{bits}", strict=False))
 
 
 def plain(text: str) -> IPv4Address | IPv6Address:

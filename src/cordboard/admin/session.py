@@ -9,9 +9,13 @@ from cordboard.accounts.passwords import LONGEST, check_new
 from cordboard.accounts.rights import Permission
 from cordboard.accounts.store import Session
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Open, Scope, Takes
+from cordboard.admin.guard import neighbourhood
 from cordboard.admin.pace import SIGN_IN, SIGN_IN_ALL
 from cordboard.errors import AccountRefused, RequestRefused
 from cordboard.version import __version__
+
+MOST_STRANGERS_BYTES = 8 * 1024
+"""Bytes of a body of which the sender is not known yet."""
 
 
 class Me(Gives):
@@ -195,7 +199,7 @@ def _slowly(ask: Ask, name: str) -> None:
     """Hold back guessing. Raises `RequestRefused` 429; an address or name is never locked out for
     longer than its bucket takes to fill."""
     paces = ask.services.paces
-    paces.take(SIGN_IN, f"address {ask.arrival.client}")
+    paces.take(SIGN_IN, f"address {neighbourhood(ask.arrival.client)}")
     paces.take(SIGN_IN, f"name {name}")
     paces.take(SIGN_IN_ALL, "")
 
@@ -261,6 +265,7 @@ ENDPOINTS = (
         does=sign_in,
         records_itself=True,
         pace=None,
+        most_bytes=MOST_STRANGERS_BYTES,
     ),
     Endpoint(
         "POST",
@@ -273,6 +278,7 @@ ENDPOINTS = (
         does=use_link,
         records_itself=True,
         pace=None,
+        most_bytes=MOST_STRANGERS_BYTES,
     ),
     Endpoint(
         "DELETE",
