@@ -113,6 +113,7 @@ def test_sessions_end_by_signing_out_by_id_and_with_their_user(accounts: Account
         accounts.end_session_by_id(other.id)
     accounts.change("anna", Role.ADMIN, (), EVERYWHERE, disabled=True)
     assert accounts.session(third) is None
+    assert accounts.session(accounts.begin_session("anna", "d")) is None, "a sign-in under way"
     assert accounts.password("anna") is None
     with pytest.raises(AccountRefused, match="disabled"):
         accounts.reset("anna")

@@ -222,10 +222,10 @@ async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
 async def test_a_draft_reads_no_variable_of_the_engines_environment(room: Room) -> None:
     """A problem quotes the text that it is about, and a draft may put any variable there."""
     assert room.services.source is not None
-    environ = {"DATABASE_URL": "postgres://shop:hunter2@db/shop"}
+    environ = {"DATABASE_URL": "postgres://shop:hunter2@db/shop", "SHOP": "hunter2"}
     room.services.source = ConfigSource(room.services.source.path, environ)
     room.add("otto", Role.OPERATOR)
-    draft = "contexts: {demo: {provider: '${DATABASE_URL}'}}\nhealth: {port: '${DATABASE_URL}x'}\n"
+    draft = "contexts: {demo: {provider: '${SHOP}'}}\nhealth: {port: '${DATABASE_URL}'}\n"
     answer = await room.browser("otto").post("/config/check", {"text": draft})
     assert answer.json()["in_order"] is False
     assert "hunter2" not in answer.text
