@@ -272,6 +272,7 @@ class Phrases(_Part):
     cancelled: Template = "All right, never mind. Is there anything else I can do?"
     help: Template = "You can say, for example: {examples}"
     no_help: Template = "Just tell me what you need."
+    unable: Template = "I am sorry, I cannot do that."
     farewell: Template = "Goodbye."
     welcome: Template = "You are welcome."
     how_can_i_help: Template = "How can I help you?"

@@ -18,6 +18,8 @@ HANG_UP_TOOL = "hangup_call"
 TRANSFER_TOOL = "transfer"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
+UNABLE = "unable"
+"""A request to take back or to change something that no intent can; not an intent itself."""
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
@@ -56,15 +58,20 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "(thanks|thank you) [very much] for [the|your] (help|information) (goodbye|bye|bye bye)",
         "(goodbye|bye|bye bye) [and] (thanks|thank you) [very much|so much]",
         "[no] [thanks|thank] [you] that is (all|everything) [i] [need|needed|wanted] [for] [today]",
-        "[no] that (will be|would be) (all|everything|it)",
+        "[no] that (will be|would be|was) (all|everything|it)",
+        "(that is it|that will do) (thanks|thank you|cheers)",
         "[no] (nothing else|nothing more|nothing)",
         "(hang up|end the call|finish the call|disconnect)",
-        "i am (done|finished)",
-        "have a (nice|good|great) (day|evening|one|night)",
-        "see you [later]",
+        "i am (done|finished|all set)",
+        "[you] have a (nice|good|great|lovely|wonderful|pleasant) (day|evening|one|night|weekend)",
+        "(good night|take care|ta ta|cheerio|cheers (then|now|mate))",
+        "(see|talk to|speak to|catch) you [again] [later|soon|then|around|tomorrow|next week]",
+        "(talk|speak) soon",
+        "see you [on|next] (monday|tuesday|wednesday|thursday|friday|saturday|sunday)",
+        "i (have to|need to|must|have got to|better|should) (go|run) [now]",
     ),
     THANKS: (
-        "[many] (thanks|thank you)",
+        "[many] (thanks|thank you|cheers)",
         "thank you [very|so] much",
         "(thanks|thank you) [very much] for [the|your] (help|information)",
         "(great|perfect|wonderful)",
@@ -140,7 +147,7 @@ def _said(destinations: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     human`."""
     humans = destinations.keys() if len(destinations) == 1 else ("operator",)
     return {
-        name: (re.sub("[_-]", " ", name), described, *(_HUMANS if name in humans else ()))
+        name: (described, re.sub("[_-]", " ", name), *(_HUMANS if name in humans else ()))
         for name, described in destinations.items()
     }
 

@@ -149,8 +149,8 @@ class Errands:
         return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
 
     def _transferring(self, destination: str) -> tuple[str, ...]:
-        spoken = destination.replace("_", " ").replace("-", " ")
-        return self.filled(self._phrases.transferring, destination=spoken)
+        known = builtin.destinations_of(self._session.toolbox)
+        return self.filled(self._phrases.transferring, destination=known.get(destination, ""))
 
     def _fillings(self, task: Task | None) -> dict[str, object]:
         return {**self._session.variables, **(task.values if task is not None else {})}
