@@ -280,6 +280,7 @@ class Phrases(_Part):
     transferring: Template = "I am putting you through to {destination}."
     offer_transfer: Template = "Shall I put you through to {destinations}?"
     ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
+    press: Template = "Press {key} for {destination}."
     or_: Template = Field(default="or", alias="or")
 
 
@@ -292,6 +293,7 @@ _PHRASE_NAMES: Mapping[str, frozenset[str]] = {
     "transferring": frozenset({"destination"}),
     "ask_destination": frozenset({"destinations"}),
     "offer_transfer": frozenset({"destinations"}),
+    "press": frozenset({"key", "destination"}),
 }
 
 

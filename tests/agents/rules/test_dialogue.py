@@ -11,8 +11,9 @@ from tests.agents.rules.conftest import Talk
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain
 from cordboard.config.rules import Rules
+from cordboard.config.schema import Config
 from cordboard.config.tools.entry import TransferDestination
-from cordboard.tools.builtin import HangupCall, Transfer
+from cordboard.tools.builtin import CollectDigits, HangupCall, Transfer
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 from .conftest import TODAY
@@ -254,6 +255,22 @@ async def test_the_last_resort_is_the_way_out_else_the_first_destination(
     assert talk.asked == []
     await talk.say("qwerty")
     assert talk.asked == [("transfer", {"destination": chosen})]
+
+
+@pytest.mark.parametrize(("key", "chosen"), [("2", "support"), ("9", "operator")])
+async def test_where_keys_can_be_collected_the_caller_chooses_by_one(
+    config: Config, key: str, chosen: str
+) -> None:
+    talk = Talk(Rules(), (Transfer(config.destinations).spec, CollectDigits().spec))
+    talk.replies["collect_digits"] = (Status.OK, "Thank you.", {"digits": key})
+    for _ in range(4):
+        await talk.say("qwerty")
+    assert talk.asked == []
+    answer = await talk.say("qwerty")
+    assert "Press 1 for ticket sales. Press 2 for technical support. Press 3 for a" in answer
+    assert [name for name, _ in talk.asked] == ["collect_digits", "transfer"]
+    assert talk.asked[1] == ("transfer", {"destination": chosen})
+    assert await talk.say("hello") == "How can I help you?"
 
 
 async def test_who_declines_is_not_put_through(demo: Talk) -> None:

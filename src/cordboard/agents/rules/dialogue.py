@@ -52,6 +52,8 @@ class _Turn:
     task: Task | None = None
     """Task to run after the sentences."""
     way_out: bool = False
+    keys: bool = False
+    """True if the caller may choose the task's destination by a key, after the sentences."""
     repeats: bool = False
     """True if it repeats the last answer, which stays the last answer."""
 
@@ -120,6 +122,9 @@ class RulesDialogue:
         for sentence in turn.sentences:
             yield sentence
         if turn.task is not None:
+            if turn.keys:
+                await self._errands.choose_by_key(turn.task)
+                self._state, self._question = Idle(), ()
             async for sentence in self._carry_out(turn.task):
                 yield sentence
         if turn.way_out:
@@ -439,15 +444,18 @@ class RulesDialogue:
         return None
 
     def _offer_transfer(self, task: Task, said: tuple[str, ...] = ()) -> _Turn:
-        """Offer the destinations, `_MOST_OFFERS` times; then pass the caller on: a person
-        understands more."""
+        """Offer the destinations, `_MOST_OFFERS` times; then pass the caller on, by a key if keys
+        can be collected: a person understands more."""
         known = self._grammar.finders[builtin.DESTINATIONS].values
         first, *others = known.values()
         offers = task.asked["destination"] = task.asked.get("destination", 0) + 1
         if offers > _MOST_OFFERS:
             last = self._rules.fallback.way_out.transfer or "operator"
             task.put("destination", Judged(known.get(last.upper(), first)))
-            return replace(self._go_on(task), sentences=said)
+            if not (menu := self._errands.key_menu()):
+                return replace(self._go_on(task), sentences=said)
+            turn = self._ask(Asking(task, "destination"), said + menu)
+            return replace(turn, task=task, keys=True)
         if others:
             state: State = Asking(task, "destination")
             text = self._phrases.offer_transfer if said else self._phrases.ask_destination

@@ -14,6 +14,7 @@ from cordboard.agents.rules import builtin
 from cordboard.agents.rules.grammar import Grammar
 from cordboard.agents.rules.speech import fill, fill_arguments
 from cordboard.agents.rules.states import Task
+from cordboard.agents.rules.values import Judged
 from cordboard.config.rules import Failure, Intent, Rules
 from cordboard.speech.sentences import split_sentences
 from cordboard.tools.tool import Status, ToolReply
@@ -21,6 +22,8 @@ from cordboard.tools.tool import Status, ToolReply
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_EXAMPLES = 3
 _EXAMPLES = "{examples}"
+_KEY_SECONDS = 6
+"""Wait for a key after the menu; the caller's words are answered after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,24 @@ class Errands:
         if way_out.hang_up:
             await self.hang_up("caller could not be understood")
         return ()
+
+    def key_menu(self) -> tuple[str, ...]:
+        """Return the sentences that offer the destinations by keys, where keys can be collected."""
+        named = builtin.destinations_of(self._session.toolbox).values()
+        if builtin.KEYS_TOOL not in self._tools or not 1 < len(named) < 10:
+            return ()
+        press = self._phrases.press
+        lines = (self.filled(press, key=n, destination=each) for n, each in enumerate(named, 1))
+        return tuple(sentence for line in lines for sentence in line)
+
+    async def choose_by_key(self, task: Task) -> None:
+        """Wait for a key of the menu, and put its destination into the task."""
+        wanted = {"count": 1, "terminator": "", "timeout_seconds": _KEY_SECONDS}
+        reply = await self._session.ask_tool(builtin.KEYS_TOOL, wanted)
+        named = self._grammar.finders[builtin.DESTINATIONS].values.values()
+        keys = {str(number): each for number, each in enumerate(named, 1)}
+        if chosen := keys.get(str(reply.data.get("digits"))):
+            task.put("destination", Judged(chosen))
 
     async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
         fillings, confirmed = self._fillings(task), task.confirmed
