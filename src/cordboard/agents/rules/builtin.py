@@ -83,18 +83,16 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "are you there",
     ),
 }  # fmt: skip
+_WHICH = "[the|a|your] {transfer_destination:destination} [desk|department|team]"
+_WANT = "[i|you|we] [can|could|would|may] [i|you|we] [like|want|need|have]"
 _TRANSFER = (
-    "(transfer|connect|pass|put|forward) me [through|over|on] [to] <which> [desk|department|team]",
-    "<want> [to] (speak|talk) (to|with) <which> [desk|department|team]",
-    "<want> [get|give|have] [me] <which> [desk|department|team]",
+    f"(transfer|connect|pass|put|forward) me [through|over|on] [to] {_WHICH}",
+    f"{_WANT} [to] (speak|talk) (to|with) {_WHICH}",
+    f"{_WANT} [get|give|have] [me] {_WHICH}",
     "(transfer|connect|forward) me",
     "put me through",
-    "<want> [to] (speak|talk) (to|with) (someone|somebody|a person|a human|a colleague)",
+    f"{_WANT} [to] (speak|talk) (to|with) (someone|somebody|a person|a human|a colleague)",
 )
-_PIECES = {
-    "which": "[the|a|your] {transfer_destination:destination}",
-    "want": "[i|you|we] [can|could|would|may] [i|you|we] [like|want|need|have]",
-}
 _HUMANS = ("human", "person", "real person", "human being", "somebody", "someone", "agent")
 
 
@@ -115,7 +113,7 @@ def with_built_in(
     if destinations and TRANSFER not in rules.intents:
         lists[DESTINATIONS] = WordList(values=_said(destinations))
         intents[TRANSFER] = Intent(
-            sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
+            sentences=_TRANSFER,
             title="a person",
             slots={"destination": Slot(list=DESTINATIONS)},
             transfer="{destination}",
@@ -151,12 +149,6 @@ def _said(destinations: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         name: (described, re.sub("[_-]", " ", name), *(_HUMANS if name in humans else ()))
         for name, described in destinations.items()
     }
-
-
-def _with_pieces(sentence: str) -> str:
-    for name, piece in _PIECES.items():
-        sentence = sentence.replace(f"<{name}>", piece)
-    return sentence
 
 
 def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:

@@ -282,13 +282,9 @@ class RulesDialogue:
     def _has_acted(self) -> bool:
         """True if nothing is open, and the last task did something that cannot be taken back."""
         task, state = self.task, self._state
-        done = isinstance(state, Idle) or (isinstance(state, Offering) and state.intent)
-        return bool(
-            done
-            and task
-            and self._intent(task.intent).tool
-            and task.intent not in self._grammar.harmless
-        )
+        done = isinstance(state, Idle) or (isinstance(state, Offering) and bool(state.intent))
+        acts = task is not None and task.intent not in self._grammar.harmless
+        return done and acts and task is not None and self._intent(task.intent).tool is not None
 
     def _cancel(self, said: str | None = None) -> _Turn:
         self._state = Offering()
@@ -376,14 +372,10 @@ class RulesDialogue:
 
     def _ask_which_task(self, tasks: tuple[Task, ...]) -> _Turn:
         self.task = tasks[0]
-        first, *others = (self._intent(task.intent).title for task in tasks)
-        if others:
-            question = self._filled(self._phrases.which_one, first=first, second=others[0])
-        else:
-            question = self._filled(self._phrases.did_you_mean, first=first)
-        return self._ask(ChoosingTask(tasks), question)
+        titles = [self._intent(task.intent).title for task in tasks]
+        return self._ask(ChoosingTask(tasks), self._which(titles))
 
-    def _which(self, guesses: Sequence[Value]) -> tuple[str, ...]:
+    def _which(self, guesses: Sequence[Value | str]) -> tuple[str, ...]:
         if len(guesses) == 1:
             return self._filled(self._phrases.did_you_mean, first=guesses[0])
         return self._filled(self._phrases.which_one, first=guesses[0], second=guesses[1])

@@ -52,10 +52,11 @@ class Errands:
         intent = self._grammar.intents[task.intent]
         if intent.before:
             return self.filled(intent.before, task)
-        if intent.transfer:
-            name = str(fill_arguments(intent.transfer, self._fillings(task)))
-            return self._transferring(name)
-        return ()
+        if not intent.transfer:
+            return ()
+        name = fill_arguments(intent.transfer, self._fillings(task))
+        known = builtin.destinations_of(self._session.toolbox)
+        return self.filled(self._phrases.transferring, destination=known.get(name, name))
 
     async def run(self, task: Task) -> Outcome:
         """Run the task's tool, if it has one, and return the outcome. Never raises for its
@@ -105,19 +106,14 @@ class Errands:
             task.put("destination", Judged(chosen))
 
     async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
-        fillings, confirmed = self._fillings(task), task.confirmed
-        if intent.transfer:
-            arguments = {"destination": str(fill_arguments(intent.transfer, fillings))}
-            return await self._session.ask_tool(
-                builtin.TRANSFER_TOOL, arguments, confirmed=confirmed
-            )
-        if intent.tool is None:
+        tool = builtin.TRANSFER_TOOL if intent.transfer else intent.tool
+        if tool is None:
             return None
-        template = intent.arguments
+        template = {"destination": intent.transfer} if intent.transfer else intent.arguments
         if template is None:
             template = {slot: f"{{{slot}}}" for slot in task.lists}
-        arguments = fill_arguments(template, fillings)
-        return await self._session.ask_tool(intent.tool, arguments, confirmed=confirmed)
+        arguments = fill_arguments(template, self._fillings(task))
+        return await self._session.ask_tool(tool, arguments, confirmed=task.confirmed)
 
     def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
         said = _answer_of(intent, task) or intent.say
@@ -162,16 +158,8 @@ class Errands:
 
     def destinations(self) -> str:
         """Return all transfer destinations, as a list to be spoken."""
-        if builtin.DESTINATIONS not in self._grammar.finders:
-            return ""
-        names = [*builtin.destinations_of(self._session.toolbox).values()]
-        if len(names) < 2:
-            return "".join(names)
-        return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
-
-    def _transferring(self, destination: str) -> tuple[str, ...]:
-        known = builtin.destinations_of(self._session.toolbox)
-        return self.filled(self._phrases.transferring, destination=known.get(destination, ""))
+        *names, last = builtin.destinations_of(self._session.toolbox).values()
+        return f"{', '.join(names)} {self._phrases.or_} {last}" if names else last
 
     def _fillings(self, task: Task | None) -> dict[str, object]:
         return {**self._session.variables, **(task.values if task is not None else {})}
