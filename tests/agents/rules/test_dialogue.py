@@ -273,6 +273,16 @@ async def test_where_keys_can_be_collected_the_caller_chooses_by_one(
     assert await talk.say("hello") == "How can I help you?"
 
 
+async def test_a_question_that_is_never_answered_leads_to_one_offer() -> None:
+    intent = {"sentences": ["book"], "slots": {"day": {"list": "date", "retries": 0}}, "say": "So."}
+    desk = TransferDestination(type="extension", target="1", description="Front desk")
+    rules = Rules.model_validate({"intents": {"book": intent}})
+    talk = Talk(rules, (Transfer({"desk": desk}).spec,))
+    assert await talk.say("book") == "What is the day?"
+    answer = await talk.say("qwerty")
+    assert answer == "I did not get that. Shall I put you through to front desk?"
+
+
 async def test_who_declines_is_not_put_through(demo: Talk) -> None:
     for words in ("xyzzy", "plugh", "qwerty", "qwerty", "no") * 3:
         await demo.say(words)

@@ -19,6 +19,8 @@ TRANSFER_TOOL = "transfer"
 KEYS_TOOL = "collect_digits"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
+WAY_OUT = "caller could not be understood"
+"""The way out as an intent without sentences; its name is the reason for the hang-up."""
 UNABLE = "unable"
 """A request to take back or to change something that no intent can; not an intent itself."""
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
@@ -109,6 +111,9 @@ def with_built_in(
         elif given.enabled and not given.sentences:
             more = {"sentences": sentences, "hang_up": given.hang_up or name == GOODBYE}
             intents[name] = given.model_copy(update=more)
+    out = rules.fallback.way_out
+    ends = out.hang_up and not out.transfer
+    intents[WAY_OUT] = Intent(before=out.say, transfer=out.transfer, hang_up=ends)
     destinations = destinations_of(toolbox)
     if destinations and TRANSFER not in rules.intents:
         lists[DESTINATIONS] = WordList(values=_said(destinations))

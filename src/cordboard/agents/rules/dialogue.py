@@ -51,7 +51,6 @@ class _Turn:
     sentences: tuple[str, ...] = ()
     task: Task | None = None
     """Task to run after the sentences."""
-    way_out: bool = False
     keys: bool = False
     """True if the caller may choose the task's destination by a key, after the sentences."""
     repeats: bool = False
@@ -126,9 +125,6 @@ class RulesDialogue:
                 await self._errands.choose_by_key(turn.task)
                 self._state, self._question = Idle(), ()
             async for sentence in self._carry_out(turn.task):
-                yield sentence
-        if turn.way_out:
-            async for sentence in self._leave():
                 yield sentence
 
     def interrupted(self, heard: str) -> None:
@@ -400,7 +396,7 @@ class RulesDialogue:
             return self._give_up()
         if isinstance(self._state, Asking):
             again = self._ask_slot(self._state.task, self._state.slot)
-            if again.way_out:
+            if again.task is not None or self._offered():
                 return again
             return _Turn(self._filled(texts[0]) + again.sentences)
         if isinstance(self._state, (Confirming, Choosing, ChoosingTask)):
@@ -416,9 +412,8 @@ class RulesDialogue:
         if builtin.DESTINATIONS in self._grammar.finders and not fallback.way_out.transfer:
             task = self._new_task(builtin.TRANSFER)
             return self._offer_transfer(task, self._filled(fallback.reprompts[0]))
-        self._state = Idle()
-        self._question = ()
-        return _Turn(self._filled(fallback.way_out.say), way_out=True)
+        self._state, self._question = Idle(), ()
+        return _Turn(task=Task(builtin.WAY_OUT, {}))
 
     def _unable(self) -> _Turn:
         """Say that a request cannot be met, and offer a transfer if there is one."""
@@ -471,20 +466,11 @@ class RulesDialogue:
         elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
-        for sentence in self._keep(answer):
+        self._last_answer = answer or self._last_answer
+        for sentence in answer:
             yield sentence
         if intent.hang_up and outcome.worked:
             await self._errands.hang_up(task.intent)
-
-    async def _leave(self) -> AsyncIterator[str]:
-        for sentence in self._keep(await self._errands.leave()):
-            yield sentence
-
-    def _keep(self, answer: tuple[str, ...]) -> tuple[str, ...]:
-        """Remember the complete answer for `say again`."""
-        if answer:
-            self._last_answer = answer
-        return answer
 
     def _filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
         return self._errands.filled(text, task, **more)

@@ -75,18 +75,6 @@ class Errands:
             reason = "caller said goodbye" if why == builtin.GOODBYE else why
             await self._session.ask_tool(builtin.HANG_UP_TOOL, {"reason": reason})
 
-    async def leave(self) -> tuple[str, ...]:
-        """Leave the conversation when nothing is understood; return the words for when even that
-        fails."""
-        way_out = self._rules.fallback.way_out
-        if way_out.transfer:
-            arguments = {"destination": way_out.transfer}
-            reply = await self._session.ask_tool(builtin.TRANSFER_TOOL, arguments)
-            return () if reply.ok else self._failed(reply, None, None)
-        if way_out.hang_up:
-            await self.hang_up("caller could not be understood")
-        return ()
-
     def key_menu(self) -> tuple[str, ...]:
         """Return the sentences that offer the destinations by keys, where keys can be collected."""
         named = builtin.destinations_of(self._session.toolbox).values()
@@ -127,12 +115,10 @@ class Errands:
             return self.filled(said, task, message=reply.message, data=reply.data)
         return () if intent.transfer else split_sentences(reply.message)
 
-    def _failed(
-        self, reply: ToolReply, intent: Intent | None, task: Task | None
-    ) -> tuple[str, ...]:
+    def _failed(self, reply: ToolReply, intent: Intent, task: Task) -> tuple[str, ...]:
         if reply.refused == "approval":  # its words are for a model, not for the caller
             return self.filled(self._phrases.cancelled)
-        own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
+        own = intent.failures.get(cast(Failure, reply.status.value))
         if own is not None:
             return self.filled(own, task, message=reply.message, data=reply.data)
         # The message of a refusal is written for a model: a limit, or a problem with arguments.
