@@ -281,6 +281,7 @@ UNABLE = "I am sorry, I cannot do that."
         "I want my appointment cancelled.",
         "I'd like to have my haircut moved to Monday.",
         "Please reschedule my appointment.",
+        "Can I make a cancellation?",
     ],
 )
 async def test_a_request_to_undo_begins_no_booking(text: str) -> None:
@@ -318,6 +319,22 @@ async def test_an_intent_that_undoes_is_begun_by_any_word_for_it() -> None:
     talk = Talk(trade.brain, trade.toolbox)
     assert await talk.say("I need to have my appointment cancelled.") == "Your booking code?"
     assert await talk.say("Please cancel it, B T nine two.") == "Shall I cancel B T 9 2?"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("No, cancel the appointment.", "All right, never mind. Is there anything else I can do?"),
+        ("Can you change the day?", "All right. What should I change?"),
+        ("Change it to Monday.", "A haircut on Monday the twenty third of November at three"),
+    ],
+)
+async def test_what_is_to_be_confirmed_may_be_cancelled_or_changed(text: str, answer: str) -> None:
+    talk = Talk(SALON, ())
+    await talk.say("A haircut on Friday at three pm.")
+    await talk.say("My name is Ann Lee.")
+    assert (await talk.say(text)).startswith(answer)
+    assert talk.asked == []
 
 
 async def test_a_form_is_not_filled_by_what_is_cancelled() -> None:

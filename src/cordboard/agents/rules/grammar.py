@@ -34,6 +34,7 @@ from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     CANCELLING,
+    CHANGING,
     FILLERS,
     REPLACING,
     denied_places,
@@ -209,7 +210,9 @@ class Grammar:
             best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
         ):
             return values
-        if best.evidence < _WORTH_ASKING and best.distance > _NEARLY:
+        confirming = expected is not None and not expected.asked
+        revises = confirming and look.undone and best.intent in self.harmless
+        if revises or (best.evidence < _WORTH_ASKING and best.distance > _NEARLY):
             return self._undo(look, expected)
         if best.intent == GOODBYE and expected is not None:
             return None  # `that's it` may be a yes
@@ -217,11 +220,13 @@ class Grammar:
 
     def _undo(self, look: Look, expected: Expected | None) -> Reading | None:
         """Return the reading of a request to take back or to change something that no intent can:
-        what is being discussed may be cancelled."""
+        what is being discussed may be cancelled, and what is to be confirmed may be changed."""
         if expected is None or expected.intent == TRANSFER:
             return Reading(UNABLE, {}, {}, {}) if look.undone else None
-        cancels = CANCELLING in look.undoing and CANCEL in self.steering
-        return Reading(CANCEL, {}, {}, {}) if cancels else None
+        if CANCELLING in look.undoing and CANCEL in self.steering:
+            return Reading(CANCEL, {}, {}, {}, verbatim=True)
+        changes = CHANGING in look.undoing and not expected.asked and NO in self.steering
+        return Reading(NO, {}, {}, {}) if changes else None
 
     def _yes_or_no(self, text: str) -> Reading | None:
         if not is_only_an_answer(text):

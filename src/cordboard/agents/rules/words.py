@@ -65,13 +65,16 @@ _FAREWELLS = frozenset(("bye", "goodbye"))
 _REPORTS = frozenset("say says said tells told asked thinks thought wrote".split())
 _CALLER = frozenset(("i", "we", "me", "us", "to"))
 CANCELLING = frozenset(
-    "cancel delete remove undo scrap withdraw cancelled canceled deleted removed".split()
+    "cancel delete remove undo scrap withdraw cancelled canceled deleted removed"
+    " cancellation".split()
 )
-CHANGING = frozenset("change move reschedule postpone changed moved rescheduled postponed".split())
+CHANGING = frozenset(
+    "change changes move reschedule postpone changed moved rescheduled postponed".split()
+)
 REPLACING = CHANGING | frozenset("no rather actually instead make mean meant".split())
 """Words beside which another value replaces a known one."""
 _WANTING = frozenset("want need like have get".split())
-_BEFORE_NOUNS = frozenset("a an the this that my your his her any no of for with".split())
+_BEFORE_NOUNS = frozenset("a an the this that my your his her any of for with".split())
 _NOT_NOW = frozenset("was were had did yesterday ago already last used later".split())
 
 _LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
@@ -246,7 +249,8 @@ def told_places(tokens: Sequence[Token]) -> frozenset[int]:
 
 def undone_places(tokens: Sequence[Token]) -> frozenset[int]:
     """Return the places of clauses that ask to take back or to change what they name: `cancel my
-    appointment`, `I want my appointment moved`. A noun (`an oil change`) asks for neither."""
+    appointment`, `I want my appointment moved`. A noun (`an oil change`) asks for neither, unless
+    it is made (`make a change to my appointment`)."""
     places: set[int] = set()
     clause: list[int] = []
     undone = False
@@ -256,11 +260,12 @@ def undone_places(tokens: Sequence[Token]) -> frozenset[int]:
         clause.append(place)
         before = tokens[place - 1].text if len(clause) > 1 else "to"
         if token.text in CANCELLING | CHANGING and not undone:
-            if token.text.endswith("ed"):
-                undone = any(tokens[p].text in _WANTING for p in clause)
-                places.update(clause if undone else ())
-            else:
-                undone = is_common(before) and before not in _BEFORE_NOUNS
+            ahead = {tokens[p].text for p in clause}
+            verb = not token.text.endswith("ed") and is_common(before)
+            undone = verb and before not in _BEFORE_NOUNS
+            if not undone and not ahead.isdisjoint({"make"} if verb else _WANTING):
+                undone = True
+                places.update(clause)
         if undone:
             places.add(place)
     return frozenset(places)
