@@ -197,8 +197,8 @@ class Matcher:
     def scores(self, look: Look) -> list[Score]:
         """Return the scores of the intents that may be meant, the best first."""
         distances = self.distances(look)
-        said, others = _observed(look, frozenset()), _observed(look, look.undone)
-        asked = look.undoing
+        asked, said = look.undoing, _observed(look, frozenset())
+        others = _observed(look, look.undone) if asked else said
         found = []
         for each in self._evidence:
             distance = distances.pop(each.intent, 1.0)
@@ -242,10 +242,10 @@ class Matcher:
         return best
 
 
-def _observed(look: Look, idle: Collection[int]) -> tuple[set[str], set[str], str]:
+def _observed(look: Look, idle: frozenset[int]) -> tuple[set[str], set[str], str]:
     """Return the stems of the content words that were heard, the lists with a value, and the text
     as stems; without the words at the places `idle`."""
-    void = look.denied | frozenset(idle)
+    void = look.denied | idle
     passive = void | look.dated
     heard = {
         word
