@@ -305,6 +305,57 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
         await engine.stop(grace=0)
 
 
+def internal_errors(engine: Engine, where: str) -> int:
+    name = f'ai_agent_internal_errors_total{{where="{where}"}} '.encode()
+    lines = engine.view.metrics().splitlines()
+    return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_servers_start_although_the_remains_of_an_earlier_engine_cannot_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable() -> None:
+        raise ValueError("a line of /proc that nobody expected")
+
+    monkeypatch.setattr("cordboard.runtime.engine.sweep_orphans", unreadable)
+    engine = Engine(offline(tmp_path, mcp={"servers": {"shop": faulty()}}))
+    try:
+        with capture_logs() as log:
+            await asyncio.wait_for(engine.start(), PATIENCE)
+            assert await engine.reloader.generation.fleet.servers["shop"].wait_ready(PATIENCE)
+        (told,) = [entry for entry in log if "/proc" in str(entry)]
+        assert (told["log_level"], told["exc_info"]) == ("error", True)
+        assert internal_errors(engine, "mcp_orphans") == 1
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_recordings_are_still_deleted_after_a_day_on_which_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = threading.Event()
+    days: list[str] = []
+
+    def sweeps(*_: object) -> int:
+        days.append("a day")
+        if len(days) == 1:
+            raise RecursionError("a file that nobody expected")
+        again.set()
+        return 0
+
+    monkeypatch.setattr("cordboard.runtime.engine.sweep", sweeps)
+    monkeypatch.setattr("cordboard.runtime.engine.INTERVAL", 0.01)
+    engine = Engine(offline(tmp_path))
+    try:
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        assert await asyncio.to_thread(again.wait, PATIENCE)
+        assert internal_errors(engine, "retention") == 1
+    finally:
+        await engine.stop(grace=0)
+
+
 @pytest.mark.usefixtures("lent_models")
 async def test_tools_that_are_not_offered_are_shown_and_cost_no_readiness(tmp_path: Path) -> None:
     servers = {"shop": faulty(), "hostile": faulty("hostile")}
