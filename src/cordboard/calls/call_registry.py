@@ -67,10 +67,11 @@ async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], N
         try:
             async with asyncio.timeout(STEP_LIMIT):
                 await step()
-        except Exception as error:  # noqa: BLE001 - task border: there is no better handler
+        except (LineError, TimeoutError) as error:
             log.error("refusal_failed", call_id=offer.call_id, error=repr(error))
-            if not isinstance(error, (LineError, TimeoutError)):
-                internal_error("refusal")
+        except Exception as error:  # task border: there is no better handler
+            log.exception("refusal_failed", call_id=offer.call_id, error=repr(error))
+            internal_error("refusal")
 
 
 class CallRegistry:
