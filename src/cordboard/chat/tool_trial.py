@@ -50,7 +50,7 @@ class TrialReport:
     """The result of a try."""
 
     call_id: str
-    """Of its ledger."""
+    """Id of the try, and name of its ledger."""
     outcome: Outcome
     reply: ToolReply
     payloads: Mapping[str, JsonObject]

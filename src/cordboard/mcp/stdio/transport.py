@@ -62,8 +62,8 @@ down. Each costs up to 0.1 ms of the event loop."""
 NEEDLESS_BYTES = 400
 """A needless line counts once more per this many bytes: parsing them costs as much."""
 NEEDLESS_LARGE_BYTES = 100
-"""The same for a long line, which is parsed piece by piece (`cordboard.tools.large_json`) at a
-higher cost per byte."""
+"""Bytes per further count of a long needless line, which is parsed piece by piece
+(`cordboard.tools.large_json`) at a higher cost per byte."""
 STDOUT_BYTES = 64 * 1024 * 1024
 """Bytes of stdout read per second at most."""
 STDERR_BYTES = 32 * 1024 * 1024
