@@ -134,8 +134,9 @@ class CallRegistry:
         farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
         if not await self._idle_within(grace - farewell):
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
+            loop = asyncio.get_running_loop()
             for call in tuple(self._calls.values()):
-                call.close_down()
+                loop.call_soon(call.close_down)  # an agent that fails in it concerns no other call
             await self._idle_within(farewell)
         for call in tuple(self._calls.values()):
             call.end("shutdown", "engine_stopped")
