@@ -201,6 +201,21 @@ async def test_threads_at_work_are_counted() -> None:
     assert b"\nai_agent_worker_busy 0.0\n" in metrics.render()
 
 
+async def test_an_engine_whose_calls_do_not_end_in_order_leaves_no_port_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wrong(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    engine = Engine(offline(tmp_path))
+    await engine.start()
+    monkeypatch.setattr(engine.registry, "drain", wrong)
+    with pytest.raises(ZeroDivisionError):
+        await engine.stop(grace=0)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", engine.http_port)
+
+
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
     with capture_logs() as log:

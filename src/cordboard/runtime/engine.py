@@ -238,8 +238,10 @@ class Engine:
         log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
-        await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
-        await self._stack.aclose()
+        try:
+            await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
+        finally:
+            await self._stack.aclose()
         log.info("engine_stopped")
 
     async def tools_settled(self, timeout: float) -> bool:
