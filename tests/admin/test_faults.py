@@ -87,6 +87,23 @@ async def test_an_act_that_fails_after_its_line_has_another(
     assert (await room.browser("anna").get("/engine")).status_code == 200
 
 
+async def test_a_sign_in_that_fails_after_its_line_has_another(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is full, and the audit is not."""
+    room.add("anna")
+
+    def full(*_: object) -> str:
+        raise StoreUnavailable("the accounts cannot be used: database or disk is full")
+
+    monkeypatch.setattr(room.accounts, "begin_session", full)
+    browser = room.browser()
+    answer = await browser.post("/session", SIGN_IN)
+    assert (answer.status_code, code(answer), browser.cookies) == (503, "store_unavailable", {})
+    entries = [(entry["who"], entry["action"], entry["result"]) for entry in room.entries()]
+    assert entries == [("anna", "session.begin", "done"), ("anna", "session.begin", "failed")]
+
+
 async def test_a_database_that_is_gone_is_a_refusal_and_not_a_way_in(room: Room) -> None:
     room.add("anna")
     browser = room.browser("anna")

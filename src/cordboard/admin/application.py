@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
 
 import structlog
 from pydantic import BaseModel, ValidationError
@@ -166,7 +166,7 @@ class AdminApplication:
         if endpoint.audit != UNRECORDED and not endpoint.records_itself:
             await ask.record()
         given = await endpoint.does(ask)
-        if endpoint.audit != UNRECORDED and not ask.recorded:
+        if endpoint.audit != UNRECORDED and ask.done is None:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
         answer = JsonAnswer(await services.run(_written, given))
         if ask.new_session is not None:
@@ -270,16 +270,20 @@ class AdminApplication:
         if refused.code == "internal":
             log.exception("admin_request_failed", request=ask.request, exc_info=error)
             self._services.internal_error("admin")
-        endpoint, entry = ask.endpoint, dict[str, Any]()
-        if ask.recorded and not endpoint.records_itself:
-            entry = {"result": "failed", "detail": {"of": ask.recorded, "why": str(refused)}}
-        elif endpoint.method not in SAFE and refused.code in _RECORDED_REFUSALS:
-            entry = {"result": "refused", "detail": {"why": str(refused)}}
-        if entry and ask.caller is not None and endpoint.audit != UNRECORDED:
-            try:
-                await ask.record(**entry)
-            except StoreUnavailable as unavailable:
-                log.error("audit_not_written", error=str(unavailable))
+        why, endpoint = {"why": str(refused)}, ask.endpoint
+        try:
+            if ask.done is not None:
+                seq, entry = ask.done
+                failed = replace(entry, result="failed", detail={"of": seq, **why})
+                await self._services.run(self._services.audit.append, failed)
+            elif (
+                ask.caller is not None
+                and endpoint.audit != UNRECORDED
+                and refused.code in _RECORDED_REFUSALS
+            ):
+                await ask.record(result="refused", detail=why)
+        except StoreUnavailable as unavailable:
+            log.error("audit_not_written", error=str(unavailable))
         return refused
 
 

@@ -97,8 +97,8 @@ class Ask:
     """The context that the request is about, if it is about one."""
     new_session: str | None = None
     """Set by the handler: the token of a session that begins here; empty to sign out."""
-    recorded: int = 0
-    """Number of its line in the audit."""
+    done: tuple[int, AuditEntry] | None = None
+    """Its line in the audit, with its number: the act is allowed, and begins after it."""
 
     @property
     def who(self) -> Caller:
@@ -127,8 +127,10 @@ class Ask:
             "detail": self.body.facts() if self.body is not None else {},
             "request": self.request,
         }
-        services = self.services
-        self.recorded = await services.run(services.audit.append, AuditEntry(**(facts | differs)))
+        entry = AuditEntry(**(facts | differs))
+        seq = await self.services.run(self.services.audit.append, entry)
+        if entry.result == "done":
+            self.done = seq, entry
 
 
 OneContext: TypeAlias = Callable[[Ask], str | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,10 @@ from cordboard.errors import NotThere
 
 DAY = 86_400
 _NAME = re.compile(USER_NAME)
+
+
+ContextPattern = Annotated[str, Field(min_length=1, max_length=100)]
+"""A context by name, or a pattern such as `sales-*`."""
 
 
 class UserRow(Gives):
@@ -36,7 +40,7 @@ class Users(Gives):
 class UserRights(Takes):
     role: Role
     grants: list[Grant] = Field([])
-    scope: list[str] = Field(list(EVERYWHERE), max_length=100)
+    scope: list[ContextPattern] = Field(list(EVERYWHERE), max_length=100)
     disabled: bool = False
 
     def facts(self) -> dict[str, Any]:
@@ -91,7 +95,7 @@ class Keys(Gives):
 class NewKey(Takes):
     label: str = Field(min_length=1, max_length=100)
     permissions: list[Permission] = Field(min_length=1)
-    scope: list[str] = Field(list(EVERYWHERE), max_length=100)
+    scope: list[ContextPattern] = Field(list(EVERYWHERE), max_length=100)
     days: int = Field(90, ge=1, le=366)
 
     def facts(self) -> dict[str, Any]:
