@@ -258,6 +258,29 @@ async def test_more_requests_than_room_are_refused_at_once(tmp_path: Path) -> No
     room.services.close()
 
 
+async def test_refused_changes_do_not_fill_the_audit(room: Room) -> None:
+    room.add("vera", Role.VIEWER)
+    browser = room.browser("vera")
+    statuses = [(await browser.post("/mcp/atis/stop")).status_code for _ in range(70)]
+    assert statuses == [403] * 60 + [429] * 10
+    assert len(room.entries()) == 60
+
+
+async def test_refused_requests_take_no_place(tmp_path: Path) -> None:
+    room = Room(tmp_path, AdminUi(), most_at_once=1)
+    room.add("anna")
+    room.fake.hold = asyncio.Event()
+    waiting = asyncio.create_task(room.browser("anna").post("/mcp/atis/stop"))
+    await room.fake.held.wait()
+    evil = room.browser("anna", headers={"Origin": "https://evil.example"})
+    assert [(await evil.get("/engine")).status_code for _ in range(3)] == [403] * 3
+    assert (await room.browser("anna").get("/engine")).status_code == 503
+    room.fake.hold.set()
+    assert (await waiting).status_code == 200
+    assert (await room.browser("anna").get("/engine")).status_code == 200
+    room.services.close()
+
+
 async def test_malformed_bodies_are_named(room: Room) -> None:
     room.add("otto", Role.OPERATOR)
     browser = room.browser("otto")

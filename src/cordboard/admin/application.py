@@ -1,6 +1,6 @@
 """The HTTP application of the admin port: the order of all checks of a request.
 
-    way and Host, Origin → endpoint → caller → permission → elevation → pace → body and query
+    way and Host, Origin → endpoint → caller → pace → permission → elevation → body and query
     → scope → audit → the act → its answer
 
 Each check is the same for all endpoints, and follows from the table. A request outside of the
@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from cordboard.accounts.rights import Permission
@@ -62,7 +62,6 @@ _CODES = {
     429: "too_often",
     503: "busy",
 }
-_OUTSIDE = RequestRefused(404, "not_there", "there is no such thing, or you may not know of it")
 _RECORDED_REFUSALS = frozenset({"forbidden", "not_elevated", "not_there"})
 """Refused changes that the audit has too. Others say nothing about a person."""
 
@@ -111,7 +110,6 @@ class AdminApplication:
                     headers["Strict-Transport-Security"] = _HTTPS_ONLY
             await send(message)
 
-        answer: ASGIApp = self._router
         try:
             arrival = scope["cordboard.arrival"] = self._guard.arrival(
                 request.headers, request.client.host if request.client else ""
@@ -121,11 +119,12 @@ class AdminApplication:
             if self._answering >= self._most_at_once:
                 headers = {"Retry-After": "1"}
                 raise RequestRefused(503, "busy", "too many requests at once", headers=headers)
-        except RequestRefused as error:
-            answer = _refusal(error, request_id)
+        except RequestRefused as error:  # it takes no place
+            await _refusal(error, request_id)(scope, receive, send_with_headers)
+            return
         self._answering += 1
         try:
-            await answer(scope, receive, send_with_headers)
+            await self._router(scope, receive, send_with_headers)
         except HTTPException as error:  # of the router: 404 and 405
             await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
         finally:
@@ -154,9 +153,9 @@ class AdminApplication:
     async def _answer(self, ask: Ask, request: Request) -> Response:
         endpoint, services = ask.endpoint, self._services
         ask.caller = await self._recognised(request, ask.arrival)
-        self._check_permission(ask)
         if endpoint.method not in SAFE and endpoint.pace is not None:
             services.paces.take(endpoint.pace, ask.who.name)
+        self._check_permission(ask)
         if endpoint.asks is not None:
             ask.query = _read(endpoint.asks, dict(request.query_params), "the query")
         elif request.query_params:
@@ -224,7 +223,8 @@ class AdminApplication:
             return
         context = scope(ask)
         if context is None or not ask.who.rights.covers(context):
-            raise _OUTSIDE
+            message = "there is no such thing, or you may not know of it"
+            raise RequestRefused(404, "not_there", message)
         ask.context = context
 
     # What it sends and gets.
