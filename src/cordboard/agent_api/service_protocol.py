@@ -44,7 +44,7 @@ class Lost:
 
     kind: FailureKind
     reason: str
-    """Reason for the log and the ledger; without secrets."""
+    """Reason for the log and the ledger: a sentence that names the service; without secrets."""
     again: bool
     """True if connecting again may help."""
 
@@ -199,7 +199,9 @@ class ServiceProtocol(Protocol):
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
         """Classify a connection that was refused with this HTTP status, or lost with this close
-        code (None: without a code)."""
+        code (None: it broke). A service that cannot be reached is not reported here. `problem`:
+        the service's own words or the error of the connection, without the service's name; may be
+        empty."""
 
     @property
     def keep_alive_s(self) -> float:

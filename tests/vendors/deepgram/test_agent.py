@@ -218,7 +218,7 @@ class TestIntroduction:
         call.say("Error", code="INVALID_SETTINGS", description="no such model for the-key")
         ((kind, reason),) = call.host.all("failed")
         assert kind == "refused"
-        assert reason == "INVALID_SETTINGS: no such model for ***"
+        assert reason == "Deepgram: INVALID_SETTINGS: no such model for ***"
         assert call.protocol.lost(None, 1011, "closed").again is False
 
     def test_a_busy_service_is_tried_again(self) -> None:
@@ -559,12 +559,12 @@ class TestAgain:
         call = Call()
         call.say("Error", code="SERVER_GOING_AWAY", description="bye")
         call.say("Error", code="SERVER_GOING_AWAY", description="bye")
-        assert call.host.all("reconnect") == [("SERVER_GOING_AWAY: bye",)]
+        assert call.host.all("reconnect") == [("Deepgram: SERVER_GOING_AWAY: bye",)]
 
     def test_a_model_that_cannot_think_is_no_use(self) -> None:
         call = Call()
         call.say("Error", code="FAILED_TO_THINK", description="all failed")
-        assert call.host.all("failed") == [("refused", "FAILED_TO_THINK: all failed")]
+        assert call.host.all("failed") == [("refused", "Deepgram: FAILED_TO_THINK: all failed")]
 
     def test_a_session_about_to_end_is_replaced_while_nobody_speaks(self) -> None:
         call = Call()

@@ -149,6 +149,7 @@ async def test_each_failure_has_its_kind(
         with pytest.raises(VoiceError) as raised:
             await said(voice)
     assert raised.value.kind == kind
+    assert str(raised.value).count("OpenAI") == 1
 
 
 async def test_a_wrong_key_is_told_without_it() -> None:

@@ -74,6 +74,14 @@ class _Refused(Exception):
         self.lost = lost
 
 
+def loss_of(error: NotConnected, protocol: ServiceProtocol) -> Lost:
+    """Return the meaning of a failed attempt. A protocol knows refusals only: a service that cannot
+    be reached is the same for all."""
+    if error.status is None:
+        return Lost(error.kind, str(error), again=True)
+    return protocol.lost(error.status, None, error.words)
+
+
 class ServiceLink:
     """The link of one call. Implements `service_websocket.Receiver`."""
 
@@ -239,14 +247,14 @@ class ServiceLink:
                 address = await self._protocol.address()
             connection = self._new_connection(address, self._settings.peer)
         except TimeoutError:
-            reason = f"{self._settings.peer} did not answer within {seconds:g} s"
+            reason = f"{self._settings.peer} cannot be reached (no answer within {seconds:g} s)"
             raise _Refused(Lost("connect", reason, again=True)) from None
         except AgentError as error:
             raise _Refused(Lost(error.kind, str(error), error.kind == "connect")) from None
         try:
             await connection.open(self._tls, seconds)
         except NotConnected as error:
-            raise _Refused(self._protocol.lost(error.status, error.code, error.problem)) from None
+            raise _Refused(loss_of(error, self._protocol)) from None
         return connection
 
     async def _establish(self, retries: int) -> None:
@@ -311,7 +319,8 @@ class ServiceLink:
             self._fail(refused.lost)
         except Exception as error:  # task border: otherwise the call would wait for ever
             log.exception("service_link_failed", peer=self._settings.peer)
-            self._fail(Lost("internal", f"internal error: {type(error).__name__}", again=False))
+            reason = f"{self._settings.peer}: internal error: {type(error).__name__}"
+            self._fail(Lost("internal", reason, again=False))
         else:
             self._owner.link_restored(f"{lost.kind}: {lost.reason}")
 

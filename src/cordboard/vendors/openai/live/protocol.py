@@ -62,7 +62,6 @@ class OpenAILiveProtocol:
         self._settings = settings
         self._key = key
         self._session: AgentSession
-        self._opened = False
         self._delegations = Delegations(settings.delegation.model)
 
     # The connection.
@@ -86,14 +85,12 @@ class OpenAILiveProtocol:
         self._send({"type": "session.close"})
 
     async def address(self) -> Address:
-        self._opened = False
         base = (self._settings.base_url or messages.BASE_URL).rstrip("/")
         url = f"ws{base.removeprefix('http')}/live/sessions"
         return Address(url, self._settings.request_headers(self._key))
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session, self._host, self._resumed = session, host, resumed
-        self._opened = True
         self._ready = False
         self._seconds = 0.0
         """Seconds of the session that have been reported."""
@@ -139,7 +136,7 @@ class OpenAILiveProtocol:
         return with_extra(whole, settings.extra)
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
-        return lost(status, code, problem, opened=self._opened, key=self._key)
+        return lost(status, code, problem, self._key)
 
     def _started(self, message: JsonObject) -> None:
         if self._ready:
