@@ -15,28 +15,10 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from cordboard.config.patterns import LANGUAGE, ToolName
 from cordboard.config.section import Section
 from cordboard.config.sections.language_model import Effort, ModelBrain, Temperature, TopP
+from cordboard.config.sections.model_ends import OPENAI_MODEL_ENDS
 from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Keyterms, Service
-
-_ENDS: dict[str, tuple[str, ...]] = {
-    "2026-10-23": (
-        *("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
-    ),
-    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5-pro", "o3", "o3-pro"),
-    "2027-01-06": ("gpt-4o-mini-tts", "tts-1", "tts-1-hd"),
-    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
-    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini", "gpt-audio-mini"),
-    "2027-02-26": (
-        *("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize"),
-    ),
-    "2027-04-01": ("gpt-5.1", "gpt-5.4-nano"),
-}
-MODEL_ENDS = {model: day for day, models in _ENDS.items() for model in models}
-"""Announced ends (openai 3.54: deprecated values of `ChatModel`, `SpeechModel`, `AudioModel` and
-`RealtimeSessionCreateRequest`; developers.openai.com/api/docs/deprecations). Others become known by
-`cordboard check --online`."""
-
 
 _SPEECH_MODEL = "gpt-4o-mini-tts"
 _FASTEST_REALTIME = 1.5
@@ -152,7 +134,7 @@ class OpenAIRealtimeProvider(RealtimeProvider):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
     model: str = Field(
@@ -243,7 +225,7 @@ class OpenAILiveProvider(RealtimeProvider):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_live"] = Field(description="The kind of provider.")
     model: str = Field("gpt-live-1", min_length=1, max_length=200, description="The Live model.")
@@ -279,7 +261,7 @@ class OpenAIStt(Service):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of recogniser.")
     model: str = Field("gpt-transcribe", min_length=1, description="OpenAI's `model`.")
@@ -303,7 +285,7 @@ class OpenAITts(Service):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
     model: str = Field(
@@ -354,7 +336,7 @@ class OpenAIChatBrain(ModelBrain):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_chat"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
@@ -399,7 +381,7 @@ class OpenAIResponsesBrain(ModelBrain):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_responses"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
