@@ -443,6 +443,27 @@ class TestWords:
         call.agent("Goodbye.")
         assert call.host.all("agent_speech") == [("Goodbye.",)]
 
+    @pytest.mark.parametrize("second", ["said", "refused", "ignored"])
+    def test_a_refusal_that_comes_late_does_not_blame_the_next_sentence(self, second: str) -> None:
+        call = Call()
+        assert call.protocol.speak(Speech("One moment.", "farewell"))
+        call.host.clock += 2.1
+        call.protocol.hear(FRAME)
+        assert call.protocol.speak(Speech("Goodbye.", "farewell"))
+        call.say("Warning", code="INJECT_AGENT_MESSAGE_DURING_USER_SPEECH")
+        call.say("InjectionRefused", message="no")
+        assert call.host.all("unsaid") == [("One moment.",)]
+        if second == "said":
+            call.agent("Goodbye.")
+            assert call.host.all("agent_speech") == [("Goodbye.",)]
+            return
+        if second == "refused":
+            call.say("InjectionRefused", message="no")
+        else:
+            call.host.clock += 2.1
+            call.protocol.hear(FRAME)
+        assert call.host.all("unsaid") == [("One moment.",), ("Goodbye.",)]
+
     def test_a_sentence_waits_for_the_end_of_the_answer(self) -> None:
         call = Call()
         call.agent("Once upon a time.")
