@@ -20,6 +20,7 @@ from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Keyterms, Service
 
+_REALTIME_VOICE_MODEL = "gpt-realtime-2.1-mini"
 _SPEECH_MODEL = "gpt-4o-mini-tts"
 _FASTEST_REALTIME = 1.5
 
@@ -290,9 +291,14 @@ class OpenAITts(Service):
     type: Literal["openai"] = Field(description="The kind of voice.")
     model: str = Field(
         "",
-        description="A model whose name begins with `gpt-realtime` speaks over Realtime, any other "
-        "one by `/v1/audio/speech`, whose models OpenAI ends on 2027-01-06. Left out: "
-        "`gpt-realtime-2.1-mini`; with a `base_url` `gpt-4o-mini-tts`.",
+        description="The model, or the name of an Azure deployment. Left out: "
+        "`gpt-realtime-2.1-mini`, or `gpt-4o-mini-tts` by `speech`.",
+    )
+    interface: Literal["realtime", "speech"] | None = Field(
+        None,
+        description="`realtime` = a Realtime model reads the words; `speech` = `/audio/speech`, "
+        "whose models OpenAI ends on 2027-01-06. Left out: `realtime` for a model whose name "
+        "begins with `gpt-realtime`, and without `model` and `base_url`.",
     )
     voice: str = Field(
         "marin",
@@ -308,11 +314,13 @@ class OpenAITts(Service):
 
     @property
     def chosen_model(self) -> str:
-        return self.model or ("gpt-realtime-2.1-mini" if self.base_url is None else _SPEECH_MODEL)
+        return self.model or (_REALTIME_VOICE_MODEL if self.over_realtime else _SPEECH_MODEL)
 
     @property
     def over_realtime(self) -> bool:
-        return self.chosen_model.startswith("gpt-realtime")
+        if self.interface is not None:
+            return self.interface == "realtime"
+        return self.model.startswith("gpt-realtime") or not (self.model or self.base_url)
 
     @property
     def paid_models(self) -> tuple[str, ...]:
