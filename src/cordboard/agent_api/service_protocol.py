@@ -7,6 +7,7 @@ connection begins with `begin`.
 
     address → (connection opens) → begin → … → host.ready → hear, receive, …  → lost → address → …
 
+Its properties may be read at any time, also before `begin`: `isinstance` does so on Python 3.11.
 Everything runs on the event loop by direct calls and returns within microseconds. A protocol never
 raises, for any message in any order: it reports messages that make no sense by `host.ignored`, and
 a failure that ends the session by `host.failed`. The shell numbers the turns, keeps the

@@ -10,6 +10,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from cordboard.agent_api.agent import AgentFailed
 from cordboard.agent_api.provider import Parts
+from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
 from cordboard.config.sections.realtime import RealtimeProvider
@@ -100,6 +101,12 @@ async def test_a_lost_connection_is_told_with_the_words_of_the_close(name: str) 
     lost = protocol._protocol.lost(None, 1011, "Deadline expired.")
     assert lost.reason.count(NAMES[name]) == 1
     assert lost.reason.count("Deadline expired.") == 1
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.type)
+def test_a_protocol_is_known_as_one_before_its_session_begins(section: RealtimeProvider) -> None:
+    """Python 3.11 reads its properties for that."""
+    assert isinstance(make("agent", section, Parts("key")), ServiceProtocol)
 
 
 async def _nothing(_: ServerConnection) -> None: ...
