@@ -115,6 +115,10 @@ class ProtocolHost(Protocol):
         """Add sound to the answer, in `AgentSession.format`; `item` names the piece it belongs
         to."""
 
+    def waiting_sound(self, sound: bytes) -> None:
+        """Play sound that belongs to no answer, such as the music of a queue: what the service owes
+        it still owes. `interrupted` ends it."""
+
     def agent_speech(self, speech: Speech | None) -> None:
         """Mark the words and the sound that follow as this sentence, which `ServiceProtocol.speak`
         took; None: they are the model's own again. `answer_done` ends a sentence, too. May be

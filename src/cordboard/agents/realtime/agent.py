@@ -491,6 +491,9 @@ class ServiceSide:
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self._talk.agent_sound(sound, item)
 
+    def waiting_sound(self, sound: bytes) -> None:
+        self._talk.waiting_sound(sound)
+
     def agent_speech(self, speech: Speech | None) -> None:
         self._talk.agent_speech(speech)
 

@@ -131,6 +131,8 @@ class _Trial:
 
     def agent_sound(self, sound: bytes, item: str = "") -> None: ...
 
+    def waiting_sound(self, sound: bytes) -> None: ...
+
     def agent_speech(self, speech: Speech | None) -> None:
         """Do nothing: the service was given no sentence."""
 

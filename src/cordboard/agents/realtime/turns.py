@@ -172,6 +172,8 @@ class Turns:
         self._held: list[AgentEvent] | None = None
         """Events of the service while the engine speaks; None while it does not."""
         self._held_bytes = 0
+        self._waits = False
+        """The service's last sound filled a wait."""
         self._reopens = False
         """The engine has spoken in the middle of an answer: the rest is a separate sentence."""
 
@@ -335,6 +337,16 @@ class Turns:
             self._items.add(turn, item, len(sound))
         self._tell(AgentAudio(turn, sound))
 
+    def waiting_sound(self, sound: bytes) -> None:
+        """Pass on sound that fills a wait: what is owed stays owed. The engine's voice needs no
+        such sound before or after it."""
+        if self._held is not None:
+            return
+        if not self._waits:
+            self._waits, self._reopens = True, self.answering
+            self._tell(AgentText(self.turn, "", self._loop.time(), Speech("", "filler")))
+        self._tell(AgentAudio(self.turn, sound))
+
     def answer_done(self) -> None:
         turn = self._answer_turn if self._answer_turn is not None else self.turn
         if self._greeting is not None and self._answer_turn is not None:
@@ -411,6 +423,7 @@ class Turns:
 
     def _open(self, given: Speech | None = None) -> int:
         self.answered_at = self._loop.time()
+        self._waits = False
         if self._answer_turn is None:
             speech = given or self._engine.answer_begins()
             self._given, self._answer_turn = given, self.turn
@@ -427,7 +440,7 @@ class Turns:
     def _close(self) -> None:
         self._answer_turn = None
         self._given = self._late = None
-        self._reopens = False
+        self._reopens = self._waits = False
 
     def _forget_greeting(self) -> None:
         if self._greeting is not None:
