@@ -204,7 +204,7 @@ class RealtimeAgent:
         if self._closed or self._recovered_turn == self._talk.turn or not self._link.up:
             return False
         self._recovered_turn = self._talk.turn
-        self._link.replace(reason, "stalled")
+        self._link.leave(reason)
         return True
 
     def say(self, speech: Speech) -> None:
@@ -416,14 +416,14 @@ class RealtimeAgent:
         broken_off = talk.falters and now - self._heard_at >= BETWEEN_PIECES
         if link.up and broken_off and since >= self._stall:
             reason = f"{self._provider} sent nothing for {since:.0f} s in the middle of an answer"
-            link.replace(reason, "stalled")
+            link.leave(reason)
 
     def _listen_for_silence(self, now: float) -> None:
         """Detect a caller whose end of turn, or whose voice, the service does not report."""
         if (since := self._talk.caller_waits(now)) is not None:
             self.emit(CallerWaits(since))
         if self._talk.notice_silence(now, self._link.last_message_at):
-            self._link.replace(f"{self._provider} does not react to the caller", "stalled")
+            self._link.leave(f"{self._provider} does not react to the caller")
 
     def _greeting_fails(self, reason: str) -> None:
         """Try another connection; if that does not help, another agent takes over."""
@@ -431,7 +431,7 @@ class RealtimeAgent:
             self._link.give_up("stalled", reason)
         else:
             self._greeting_failed = True
-            self._link.replace(reason, "stalled")
+            self._link.leave(reason)
 
 
 class ServiceSide:

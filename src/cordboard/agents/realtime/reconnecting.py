@@ -204,9 +204,17 @@ class ServiceLink:
         connection = self._connection
         return self.up and connection is not None and not connection.congested
 
-    def replace(self, reason: str, kind: FailureKind = "dropped") -> None:
+    def replace(self, reason: str) -> None:
         """Open a new connection; the current one is used until the new one is ready."""
-        self._mend(Lost(kind, reason, again=True))
+        self._mend(Lost("dropped", reason, again=True))
+
+    def leave(self, reason: str) -> None:
+        """Open a new connection in place of one that has stalled. If it wakes up meanwhile, the
+        caller hears nothing of it: what it owes is asked of the new one."""
+        if self._connection is not None and not self._is_mending:
+            self.up = False
+            self._connection.abort()
+        self._mend(Lost("stalled", reason, again=True))
 
     def give_up(self, kind: FailureKind, reason: str) -> None:
         """End the link for good: the protocol cannot continue."""
@@ -301,8 +309,12 @@ class ServiceLink:
             reason = f"{self._settings.peer} did not accept the session within {seconds:g} s"
             raise _Refused(Lost("connect", reason, again=True)) from None
 
+    @property
+    def _is_mending(self) -> bool:
+        return self._mending is not None and not self._mending.done()
+
     def _mend(self, lost: Lost) -> None:
-        if self._closed or (self._mending is not None and not self._mending.done()):
+        if self._closed or self._is_mending:
             return
         now = self._loop.time()
         self._losses = [at for at in self._losses if now - at < WITHIN] + [now]
