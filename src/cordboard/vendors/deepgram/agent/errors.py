@@ -60,7 +60,7 @@ def _of_status(status: int, told: str) -> Lost:
         return Lost("auth", f"Deepgram does not accept the key (HTTP {status})", again=False)
     if status in (402, 429):
         again = status == 429
-        return Lost("quota", f"the account at Deepgram is used up or too busy {told}", again=again)
+        return Lost("quota", f"Deepgram is too busy, or the account used up {told}", again=again)
     if status >= 500 or status == 408:
         return Lost("connect", f"Deepgram is not available {told}", again=True)
     return Lost("refused", f"Deepgram refused the connection {told}", again=False)
