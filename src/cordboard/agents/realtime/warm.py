@@ -70,7 +70,7 @@ class WarmConnection:
     def _kept(self, task: asyncio.Task[None]) -> None:
         """Task border: after a failure calls connect by themselves."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("warm_connection_gave_up", peer=self._peer, error=repr(error))
+            log.error("warm_connection_gave_up", peer=self._peer, exc_info=error)
 
     async def _keep(self) -> None:
         failures = 0
