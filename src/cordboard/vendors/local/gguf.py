@@ -2,9 +2,9 @@
 
 It has the interface of OpenAI's Chat Completions. It gives one answer at a time; a waiting request
 has `wait_ms`, and then `first_token_ms` for its first word. A cancelled answer stops at its next
-token or, while the prompt is still being read, when that is done. The text that it has read stays
-in memory: the next turn of the same conversation only reads the new part, and the beginning of a
-conversation can be read before it is needed (`read_ahead`).
+token or, while the prompt is still being read, after the next `BATCH_TOKENS`. The text that it has
+read stays in memory: the next turn of the same conversation only reads the new part, and the
+beginning of a conversation can be read before it is needed (`read_ahead`).
 
 Tools are called in text (`cordboard.vendors.local.tools_in_text`), within a grammar where llama.cpp
 was built with llguidance, as in the wheels for Linux.
@@ -20,7 +20,8 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ from cordboard.vendors.openai.limits import OPENAI_CHAT
 PREFIX_MEMORY_MB = 512
 """Memory for the beginnings of several contexts, besides the one in use (llama.cpp's `cache_ram`):
 about 30 kB a token with a model of 1.5 billion parameters."""
+BATCH_TOKENS = 128
+"""Tokens of a prompt after which llama.cpp reports its progress, and can be stopped."""
 _NOTED_WAIT = 0.05
 """Seconds of waiting for another answer that are logged."""
 
@@ -87,7 +90,7 @@ class GgufModel:
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
-            extra={"cache_prompt": True},
+            extra={"cache_prompt": True, "return_progress": True},
         )
         self._wire = OpenAIChatWire(spoken)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gguf")
@@ -114,7 +117,9 @@ class GgufModel:
         """Do nothing: there is nothing to connect."""
 
     def read_ahead(self, beginning: ModelRequest) -> Future[None]:
-        return self._thread.submit(self._read, beginning)
+        reading: Future[None] = Future()
+        self._thread.submit(self._read, beginning, reading)
+        return reading
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
@@ -123,7 +128,7 @@ class GgufModel:
 
         def take(chunk: JsonObject) -> bool:
             """Called in the model's thread; return True to stop the answer."""
-            if not given_up.is_set():
+            if not given_up.is_set() and "prompt_progress" not in chunk:
                 try:
                     loop.call_soon_threadsafe(chunks.put_nowait, chunk)
                 except RuntimeError:  # the loop is closed
@@ -203,18 +208,32 @@ class GgufModel:
             body["logit_bias"] = UNSAID_BIAS if request.tools else []
         return body
 
-    def _read(self, beginning: ModelRequest) -> None:
-        """Read a beginning into the memory of a loaded model. Raises nothing: a failure is that of
-        the first answer too, which reports it."""
-        if self._server is None:
-            return
+    def _read(self, beginning: ModelRequest, reading: Future[None]) -> None:
+        """Read a beginning into the memory of a loaded model, unless `reading` is cancelled: then
+        its call has ended. Raises nothing: a failure is that of the first answer too, which reports
+        it."""
+        try:
+            if self._server is not None and not reading.cancelled():
+                self._read_now(beginning, reading.cancelled)
+        finally:
+            with suppress(InvalidStateError):  # cancelled
+                reading.set_result(None)
+
+    def _read_now(self, beginning: ModelRequest, given_up: Callable[[], bool]) -> None:
         began = time.monotonic()
         last: JsonObject = {}
-        body = {**self._body(beginning), "max_tokens": 0}
+
+        def take(chunk: JsonObject) -> bool:
+            last.update(chunk)
+            return given_up()
+
         try:
-            self._server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
+            body = {**self._body(beginning), "max_tokens": 0}
+            self._server.handle_chat_completions(body, take)
         except (RuntimeError, ValueError) as error:
             last["error"] = str(error)
+        if given_up():
+            return
         if last.get("error"):
             log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
             return
@@ -234,6 +253,7 @@ class GgufModel:
             params = xllamacpp.CommonParams()
             params.model.path = settings.model
             params.n_ctx = settings.n_ctx
+            params.n_batch = BATCH_TOKENS
             params.n_parallel = 1
             params.cache_ram_mib = PREFIX_MEMORY_MB
             params.cpuparams.n_threads = settings.n_threads
