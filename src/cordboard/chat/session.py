@@ -371,7 +371,7 @@ class ChatSession:
         if self._answering is not None:
             self._answering.cancel()
             await asyncio.wait((self._answering,))
-        if isinstance(self._dialogue, Preparer):
+        if self._dialogue is not None and isinstance(self._dialogue, Preparer):
             self._dialogue.close()
         self._close_answer("ended", reason)
         try:
