@@ -58,9 +58,7 @@ _NUMBERS = (
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty hundred thousand half quarter"
 )
 _FACTS = frozenset(f"{_DAYS} {_NUMBERS}".split())
-_MACHINE = re.compile(
-    r"[{}\[\]<>|_\\`*#=]|://|\bCALL\b|\bRESULT\b|\bJSON\b|\bnull\b|\bargument", re.IGNORECASE
-)
+_MACHINE = re.compile(r"[{}\[\]<>|_\\`*#=]|://|\b(?:CALL|RESULT|JSON|null|arguments?)\b")
 _BUSY = 1.5
 """Load average."""
 Progress = Callable[[str], None]

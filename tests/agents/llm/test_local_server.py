@@ -126,6 +126,7 @@ async def test_a_caller_does_not_wait_for_the_reading_of_other_prompts(
     monkeypatch.setattr(local_server, "IDLE_SECONDS", 0.1)
     async with served() as (brain, emulator):
         call = Call(brain, emulator)
+        await until(lambda: len(emulator.asked) == 1 and not readings())
         assert await call.say("hi") == "Hello."
         emulator.cools_down(600.0)
         await asyncio.to_thread(brain.warm, (WEATHER,), "Be brief.")

@@ -33,6 +33,8 @@ class Llama:
     """`xllamacpp`, as far as it is used: calls block, a true answer of the callback stops."""
 
     def __init__(self) -> None:
+        self.turns: list[dict[str, Any]] = []
+        """All requests."""
         self.asked: list[dict[str, Any]] = []
         self.read: list[dict[str, Any]] = []
         """Requests without an answer: beginnings that are read ahead."""
@@ -43,6 +45,9 @@ class Llama:
         self.answer: list[Any] = [chunk("Hello. "), chunk("Yes."), chunk(None, "stop")]
         self.fails = False
 
+    def last_words(self) -> str:
+        return str(self.turns[-1]["messages"][-1]["content"]) if self.turns else ""
+
     def __call__(self, params: Any) -> Llama:
         if self.fails:
             raise RuntimeError("Failed to init server")
@@ -52,6 +57,7 @@ class Llama:
 
     def handle_chat_completions(self, body: dict[str, Any], take: Callable[[Any], bool]) -> None:
         self.threads.add(threading.current_thread().name)
+        self.turns.append(body)
         if body["max_tokens"] == 0:
             self.read.append(body)
         else:
@@ -95,6 +101,12 @@ def session(greeting: str = "") -> DialogueSession:
     return DialogueSession("Be kind.", (WEATHER,), nothing, greeting=greeting)
 
 
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not happened():  # noqa: ASYNC110 - the model's thread gives no event
+            await asyncio.sleep(0.01)
+
+
 async def test_it_answers_from_a_thread_of_its_own(llama: Llama, tmp_path: Path) -> None:
     brain = brain_of(tmp_path, max_tokens=50)
     await asyncio.to_thread(brain.warm, (WEATHER,))
@@ -114,6 +126,7 @@ async def test_the_prefix_and_each_answer_are_read_ahead(llama: Llama, tmp_path:
     brain = brain_of(tmp_path)
     await asyncio.to_thread(brain.warm, (WEATHER,), "Be kind.")
     dialogue = brain.open(session())
+    await until(lambda: len(llama.read) == 2)
     assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
     await brain.close()
     (asked,) = llama.asked
@@ -147,15 +160,34 @@ async def test_a_reading_stops_when_its_call_ends(llama: Llama, tmp_path: Path) 
     brain = brain_of(tmp_path)
     await asyncio.to_thread(brain.warm, (WEATHER,))
     llama.reading = [PROGRESS, wait, *[PROGRESS] * 1_000]
-    read = len(llama.read)
-    dialogue = brain.open(session())
-    async with asyncio.timeout(20):
-        while len(llama.read) == read:  # noqa: ASYNC110 - the model's thread gives no event
-            await asyncio.sleep(0.01)
+    dialogue = brain.open(session("Good day."))
+    await until(lambda: llama.last_words() == "Good day.")
     dialogue.close()
     wait.set()
     assert await asyncio.to_thread(llama.stopped.wait, 5)
     await brain.close()
+
+
+async def test_an_answer_comes_before_the_readings(llama: Llama, tmp_path: Path) -> None:
+    wait = threading.Event()
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    dialogue = brain.open(session())
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
+    await until(lambda: llama.last_words() == "Hello. Yes.")
+    llama.reading = [PROGRESS, wait, PROGRESS, wait, PROGRESS]
+    brain.open(session("Good day."))
+    await until(lambda: llama.last_words() == "Good day.")
+    answer = dialogue.respond("hello")
+    first = asyncio.ensure_future(anext(answer))
+    await asyncio.sleep(0)
+    wait.set()
+    assert await first == "Hello."
+    assert [sentence async for sentence in answer] == ["Yes."]
+    await brain.close()
+    last = [body["messages"][-1]["content"] for body in llama.turns[-4:]]
+    assert last == ["Good day.", "hello", "Good day.", "Hello. Yes."]
+    assert llama.stopped.is_set()
 
 
 async def test_an_answer_that_is_given_up_stops_while_the_prompt_is_read(
@@ -165,9 +197,7 @@ async def test_an_answer_that_is_given_up_stops_while_the_prompt_is_read(
     llama.answer = [PROGRESS, wait, *[PROGRESS] * 1_000]
     brain = brain_of(tmp_path)
     answer = asyncio.ensure_future(anext(brain.open(session()).respond("hi")))
-    async with asyncio.timeout(20):
-        while not llama.asked:  # noqa: ASYNC110 - the model's thread gives no event
-            await asyncio.sleep(0.01)
+    await until(lambda: bool(llama.asked))
     answer.cancel()
     await asyncio.wait((answer,))
     wait.set()

@@ -218,4 +218,5 @@ class LlmDialogue:
         return answering
 
     def _begun(self, text: str) -> Answering:
+        self._stop_reading()  # the answer's request has all that was to be read
         return Answering(self._parts, self._history.messages(), self._history.turn(text))

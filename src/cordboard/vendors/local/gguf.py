@@ -95,6 +95,8 @@ class GgufModel:
         self._wire = OpenAIChatWire(spoken)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gguf")
         self._server: Any = None
+        self._waiting: set[threading.Event] = set()
+        """Answers that the model has not begun; each has its `given_up`."""
         self._grammars = False
         """True if llama.cpp understands the grammars of `tools_in_text`."""
 
@@ -135,6 +137,7 @@ class GgufModel:
                     given_up.set()
             return given_up.is_set()
 
+        self._waiting.add(given_up)
         working = loop.run_in_executor(self._thread, self._work, request, take, given_up)
         working.add_done_callback(lambda _: chunks.put_nowait(None))
         try:
@@ -195,6 +198,7 @@ class GgufModel:
         take: Callable[[JsonObject], bool],
         given_up: threading.Event,
     ) -> None:
+        self._waiting.discard(given_up)
         if not take(_BEGUN):
             self._loaded().handle_chat_completions(self._body(request), take)
 
@@ -209,30 +213,35 @@ class GgufModel:
         return body
 
     def _read(self, beginning: ModelRequest, reading: Future[None]) -> None:
-        """Read a beginning into the memory of a loaded model, unless `reading` is cancelled: then
-        its call has ended. Raises nothing: a failure is that of the first answer too, which reports
-        it."""
-        try:
-            if self._server is not None and not reading.cancelled():
-                self._read_now(beginning, reading.cancelled)
-        finally:
-            with suppress(InvalidStateError):  # cancelled
-                reading.set_result(None)
+        """Read a beginning into the memory of a loaded model. An answer comes first: the reading
+        stops, and continues after it. It ends when `reading` is cancelled, with its call. Raises
+        nothing: a failure is that of the first answer too, which reports it."""
 
-    def _read_now(self, beginning: ModelRequest, given_up: Callable[[], bool]) -> None:
+        def stops() -> bool:
+            return bool(self._waiting) or reading.cancelled()
+
+        if self._server is not None and not stops():
+            self._read_now(beginning, stops)
+        if self._server is not None and self._waiting:
+            self._thread.submit(self._read, beginning, reading)
+            return
+        with suppress(InvalidStateError):  # cancelled
+            reading.set_result(None)
+
+    def _read_now(self, beginning: ModelRequest, stops: Callable[[], bool]) -> None:
         began = time.monotonic()
         last: JsonObject = {}
 
         def take(chunk: JsonObject) -> bool:
             last.update(chunk)
-            return given_up()
+            return stops()
 
         try:
             body = {**self._body(beginning), "max_tokens": 0}
             self._server.handle_chat_completions(body, take)
         except (RuntimeError, ValueError) as error:
             last["error"] = str(error)
-        if given_up():
+        if stops():
             return
         if last.get("error"):
             log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
