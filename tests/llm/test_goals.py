@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
 import pytest
 from bench.goals import FILES, ask_all, patient_brain, read_goals
+
+LIMIT = 900
+"""Seconds for one file; twenty requests took 150 on a busy machine (load 4)."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
@@ -19,7 +23,8 @@ async def test_requests_reach_the_right_tool_and_nothing_is_invented(
             sys.stdout.flush()
 
     goals = read_goals(path)
-    outcomes = await ask_all(path, patient_brain(), progress)
+    async with asyncio.timeout(LIMIT):
+        outcomes = await ask_all(path, patient_brain(), progress)
     wrong = [str(outcome) for outcome in outcomes if not outcome.right]
     assert len(outcomes) - len(wrong) >= goals.needed, "\n".join(wrong)
     assert [str(outcome) for outcome in outcomes if outcome.invented(goals)] == []

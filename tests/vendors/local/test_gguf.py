@@ -259,6 +259,17 @@ async def test_the_second_of_two_callers_waits_and_then_gives_up(
     await brain.close()
 
 
+async def test_a_free_model_answers_a_caller_who_does_not_wait(
+    llama: Llama, tmp_path: Path
+) -> None:
+    brain = brain_of(tmp_path, wait_ms=0)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    dialogue = brain.open(session())
+    await until(lambda: len(llama.read) == 2)
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
+    await brain.close()
+
+
 async def test_an_answer_that_is_given_up_stops_the_model(llama: Llama, tmp_path: Path) -> None:
     wait = threading.Event()
     llama.answer = [chunk("Once upon a time. "), chunk("There "), wait, *[chunk("was ")] * 1_000]

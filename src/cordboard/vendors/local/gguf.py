@@ -9,6 +9,9 @@ beginning of a conversation can be read before it is needed (`read_ahead`).
 Tools are called in text (`cordboard.vendors.local.tools_in_text`), within a grammar where llama.cpp
 was built with llguidance, as in the wheels for Linux.
 
+While the file is being loaded, xllamacpp (2026.10) keeps Python's interpreter lock: nothing else of
+the engine runs for some seconds. So the engine loads it at start-up, before there are calls.
+
 llama.cpp parses the file: use one that you trust.
 """
 
@@ -60,8 +63,8 @@ PREFIX_MEMORY_MB = 512
 about 30 kB a token with a model of 1.5 billion parameters."""
 BATCH_TOKENS = 128
 """Tokens of a prompt after which llama.cpp reports its progress, and can be stopped."""
-_NOTED_WAIT = 0.05
-"""Seconds of waiting for another answer that are logged."""
+FREE_SECONDS = 0.1
+"""Time in which a free model takes a request; a longer wait is for other answers, and logged."""
 
 log = structlog.get_logger()
 
@@ -173,13 +176,13 @@ class GgufModel:
         """Wait until the model takes this request."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.wait_ms / 1000):
+            async with asyncio.timeout(max(self._settings.wait_ms / 1000, FREE_SECONDS)):
                 await chunks.get()
         except TimeoutError:
             log.warning("gguf_busy", model=self.model, waited_ms=self._settings.wait_ms)
             raise BrainError("the model is busy with other answers", "quota") from None
         waited = time.monotonic() - began
-        if waited >= _NOTED_WAIT:
+        if waited >= FREE_SECONDS:
             log.info("gguf_waited", model=self.model, waited_ms=round(waited * 1000))
 
     @staticmethod
@@ -272,13 +275,15 @@ class GgufModel:
             params.verbosity = -1
             # llama.cpp also listens on a port of the loopback interface; only we may use it.
             params.api_keys = [secrets.token_hex()]
+            began = time.monotonic()
             try:
                 self._server = xllamacpp.Server(params)
             except RuntimeError as error:
                 raise BrainError(f"{settings.model} cannot be loaded: {error}") from error
+            took = round((time.monotonic() - began) * 1000)
             form = xllamacpp.json_schema_to_grammar({"type": "object"})
             self._grammars = form.startswith("%llguidance")
-            log.info("gguf_loaded", model=self.model, grammars=self._grammars)
+            log.info("gguf_loaded", model=self.model, grammars=self._grammars, took_ms=took)
         return self._server
 
     def _unload(self) -> None:
