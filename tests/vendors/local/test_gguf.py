@@ -180,7 +180,8 @@ async def test_an_answer_comes_before_the_readings(llama: Llama, tmp_path: Path)
     await until(lambda: llama.last_words() == "Good day.")
     answer = dialogue.respond("hello")
     first = asyncio.ensure_future(anext(answer))
-    await asyncio.sleep(0)
+    model: Any = brain._model
+    await until(lambda: bool(model._waiting))
     wait.set()
     assert await first == "Hello."
     assert [sentence async for sentence in answer] == ["Yes."]
