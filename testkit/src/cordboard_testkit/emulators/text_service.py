@@ -241,7 +241,7 @@ class TextEmulator:
             for event in language.events(body, reply):
                 yield event.data
                 if event.part == "text" and _last_words(body) == CALL_BEGINS:
-                    # A model that nobody has asked anything writes until its reader leaves.
+                    # Without a question and a limit, the model writes until its reader leaves.
                     await self._until_gone(request)
                     return
                 fault = self._fault_after(event.part)
