@@ -10,9 +10,10 @@ expected call was made and worked; without an expected call, when no tool was ca
 answer to a call that worked, which neither the tool's answer nor the caller contains.
 
 *First words* are measured from the message, which stands for a caller's turn that is certain, until
-the first sentence of the answer; fillers do not count. *Warm*: prompt and tools were read before, and
-the caller has listened to the greeting for `LISTENS` seconds, in which the model reads. *Cold*: the prompt, which begins with the
-call's id, and the tools were never read before, and nobody listens.
+the first sentence of the answer; fillers do not count. *Warm*: prompt and tools were read before,
+and the caller has listened to the greeting for `LISTENS` seconds, in which the model reads. *Cold*:
+the prompt, which begins with the call's id, and the tools were never read before, and nobody
+listens.
 
 The model is the file named by `CORDBOARD_LANGUAGE_MODEL` (`scripts/install-language-model`).
 """
