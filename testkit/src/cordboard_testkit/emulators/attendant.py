@@ -2,7 +2,8 @@
 
 `Attendant` makes the answers of a script (`Script.improvises`). It is no language model: it says
 goodbye with `hangup_call`, requests the tool whose name and description share most words with the
-caller's, and otherwise repeats the words. A `transcriber` only hears. `OfflineSenses` are its ears and its voice.
+caller's, and otherwise repeats the words. A `transcriber` only hears. `OfflineSenses` are the ears
+and the voice.
 """
 
 from __future__ import annotations
