@@ -180,7 +180,7 @@ def test_what_is_wrong_is_said(calls: Calls, arguments: tuple[str, ...], message
 def test_without_any_call(calls: Calls) -> None:
     done = calls.typed("list")
     assert done.status == 1
-    assert "there is no folder " in done.err
+    assert "no call is on record: there is no folder " in done.err
     assert "`calls.directory`" in done.err
 
 
