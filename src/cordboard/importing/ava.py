@@ -160,6 +160,9 @@ class _Import:
         ours = known.get(default) or known.get(active) or next(iter(tree["providers"]))
         if default and default not in known:
             self.result.left.append(("default_provider", f"there is no {default}; {ours} here"))
+        elif active and active != default and default:
+            reason = f"AVA takes default_provider ({default}) before it; nearest: "
+            self.result.left.append(("active_pipeline", reason + "`contexts.<name>.provider`"))
         tree["default_provider"] = ours
 
     def _default_context(self) -> None:

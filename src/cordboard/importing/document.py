@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from cordboard.config.load import read
+from cordboard.config.providers import paid_parts
+from cordboard.config.schema import Config
 from cordboard.config.yaml_document import KeyPath, dotted
 from cordboard.errors import ConfigError, ConfigProblem
 from cordboard.importing.result import Imported, needed_variables
@@ -21,6 +24,7 @@ _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _STAND_INS = ("https://example.com/1", "500", "1", "x")
 """Stand for the value of a variable, one after the other until the schema takes one."""
 _ROUNDS = 50
+_WITH_DEFAULT = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]{0,1000})\}")
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
 """Characters that a YAML file does not hold, or not as they are."""
 
@@ -37,24 +41,46 @@ def yaml_text(result: Imported, heading: str) -> str:
     return stream.getvalue()
 
 
-def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigProblem]]:
-    """Take out what our schema refuses, and report it in `left`, until the text loads.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a file."""
 
-    Returns the text, and the problems that are left for a human. Variables count as set.
-    """
+    text: str
+    problems: list[ConfigProblem]
+    """Problems that are left for a human."""
+    variables: list[str]
+    """Variables that it needs: those without a default, and those of keys that it does not have."""
+    defaults: dict[str, str]
+    """Other variables → their defaults."""
+
+
+def mend(result: Imported, path: Path, heading: str) -> Written:
+    """Take out what our schema refuses, and report it in `left`, until the text loads. Variables
+    count as set."""
     tried: dict[str, int] = {}
     for _ in range(_ROUNDS):
         text = yaml_text(result, heading)
         names = needed_variables(text)
         try:
-            read(text, path, {name: _STAND_INS[tried.get(name, 0)] for name in names})
+            environment = {name: _STAND_INS[tried.get(name, 0)] for name in names}
+            config: Config | None = read(text, path, environment).config
+            fatal = []
+            break
         except ConfigError as error:
             fatal = [problem for problem in error.problems if problem.fatal]
+            config = None
             if not (_try_another_value(result, fatal, tried) | _take_out_all(result, fatal)):
-                return text, fatal
-        else:
-            return text, []
-    return text, fatal
+                break
+    keys = [*names, *(_keys(config) if config is not None else ())]
+    return Written(text, fatal, list(dict.fromkeys(keys)), dict(_WITH_DEFAULT.findall(text)))
+
+
+def _keys(config: Config) -> Iterator[str]:
+    """Yield the variables of the keys that services take from the environment."""
+    for provider in config.providers.values():
+        for paid in paid_parts(provider):
+            if paid.section.missing_key({}):
+                yield " or ".join(paid.section.key_variables) or f"{paid.key}.api_key"
 
 
 def _try_another_value(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
