@@ -79,7 +79,8 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
 
 
 def _where(name: str, known: Collection[str]) -> str:
-    return "" if name in known or not known else " (not in AVA's .env)"
+    """`name`: a variable, or several with `or` between them."""
+    return "" if not known or {*name.split(" or ")} & {*known} else " (not in AVA's .env)"
 
 
 def _print_list(title: str, lines: Iterable[str]) -> None:
