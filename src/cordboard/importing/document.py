@@ -69,7 +69,7 @@ def mend(result: Imported, path: Path, heading: str) -> Written:
         except ConfigError as error:
             fatal = [problem for problem in error.problems if problem.fatal]
             config = None
-            if not (_try_another_value(result, fatal, tried) | _take_out_all(result, fatal)):
+            if not _amended(result, fatal, tried):
                 break
     keys = [*names, *(_keys(config) if config is not None else ())]
     return Written(text, fatal, list(dict.fromkeys(keys)), dict(_WITH_DEFAULT.findall(text)))
@@ -83,60 +83,42 @@ def _keys(config: Config) -> Iterator[str]:
                 yield " or ".join(paid.section.key_variables) or f"{paid.key}.api_key"
 
 
-def _try_another_value(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
-    """Let the variables of refused values stand for something else."""
-    places = [_place(result.tree, problem.key) for problem in fatal]
-    values = [_at(result.tree, place) for place in places]
-    names = {name for value in values for name in _variables_in(value)}
-    names = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
-    tried.update({name: tried.get(name, 0) + 1 for name in names})
-    return bool(names)
-
-
-def _take_out_all(result: Imported, fatal: list[ConfigProblem]) -> bool:
-    removed: set[KeyPath] = set()
-    places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
+def _amended(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
+    """Let the variables of refused values stand for something else, and take out other refused
+    values. Return False if there is nothing more to do."""
+    found = [(*_found(result.tree, problem.key), problem.message) for problem in fatal]
+    names = {name for _, value, _ in found for name in _variables_in(value)}
+    again = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
+    tried.update({name: tried.get(name, 0) + 1 for name in again})
+    removed: list[KeyPath] = []
     # The last entry of a list first: the indexes before it stay valid.
-    for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
+    for place, value, message in sorted(found, key=lambda one: str(one[0]), reverse=True):
         is_context = place[:1] == ("contexts",) and len(place) < 3
-        by_variable = bool(_variables_in(_at(result.tree, place)))
-        if place and not (is_context or by_variable or _is_covered(place, removed)):
-            removed.add(place)
-            _take_out(result, place, problem.message)
-    return bool(removed)
+        covered = any(place[: len(other)] == other for other in removed)
+        if place and not (is_context or covered or _variables_in(value)):
+            removed.append(place)
+            _take_out(result, place, message)
+    return bool(again or removed)
 
 
 def _variables_in(value: Any) -> list[str]:
     return needed_variables(value) if isinstance(value, str) else []
 
 
-def _at(tree: Any, place: KeyPath) -> Any:
-    """Return the value at a place; None if it was taken out meanwhile."""
-    for step in place:
-        inside = step in tree if isinstance(tree, dict) else isinstance(tree, list)
-        if not inside or (isinstance(tree, list) and int(step) >= len(tree)):
-            return None
-        tree = tree[step]
-    return tree
-
-
-def _place(tree: Any, key: str) -> KeyPath:
-    """Return the part of a problem's key that is in the tree."""
+def _found(tree: Any, key: str) -> tuple[KeyPath, Any]:
+    """Return the part of a problem's key that is in the tree, and its value."""
     value, path = tree, []
     for index, name in _PART.findall(key):
-        step: str | int = int(index) if index else name
-        inside = isinstance(value, dict) and step in value
-        if not inside and not (
-            isinstance(value, list) and isinstance(step, int) and step < len(value)
-        ):
+        step: Any = int(index) if index else name
+        if isinstance(value, dict):
+            inside = step in value
+        else:
+            inside = isinstance(value, list) and bool(index) and step < len(value)
+        if not inside:
             break
         value = value[step]
         path.append(step)
-    return tuple(path)
-
-
-def _is_covered(place: KeyPath, removed: set[KeyPath]) -> bool:
-    return any(place[: len(other)] == other for other in removed)
+    return tuple(path), value
 
 
 def _take_out(result: Imported, place: KeyPath, message: str) -> None:
