@@ -181,7 +181,7 @@ def test_without_any_call(calls: Calls) -> None:
     done = calls.typed("list")
     assert done.status == 1
     assert "no call is on record: there is no folder " in done.err
-    assert "`calls.directory`" in done.err
+    assert "(calls.directory)" in done.err
 
 
 def test_a_directory_whose_variable_is_not_set_is_not_the_working_directory(calls: Calls) -> None:
