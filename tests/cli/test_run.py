@@ -17,6 +17,7 @@ from tests.calls.post_call.webhooks import receiver
 
 from cordboard.audio.wav import write_mono
 from cordboard.calls.history import read
+from cordboard.runtime.doors import NO_WAY_IN
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.patience import PATIENCE
@@ -57,7 +58,7 @@ async def test_a_refused_call_gives_the_reason_in_words(tmp_path: Path) -> None:
     tree: dict[str, Any] = {
         "contexts": {"demo": {}},
         "health": {"port": free_port()},
-        "audiosocket": {"port": port, "context": "demo", "calls_per_minute": 2},
+        "audiosocket": {"port": port, "context": "demo"},
         "calls": {"directory": str(tmp_path / "calls"), "max_calls": 1},
     }
     path.write_text(json.dumps(tree))
@@ -67,16 +68,29 @@ async def test_a_refused_call_gives_the_reason_in_words(tmp_path: Path) -> None:
         async with SimulatedCaller("127.0.0.1", port) as caller:
             await caller.hear_speech(PATIENCE)
             busy = await asyncio.to_thread(program, *place)
-        async with SimulatedCaller("127.0.0.1", port) as caller:
-            await caller.hear_speech(PATIENCE)
-        many = await asyncio.to_thread(program, *place)
         engine.send_signal(signal.SIGTERM)
         assert engine.wait(PATIENCE) == 0
-    assert (busy.status, many.status) == (1, 1)
-    words = "the engine refused it: it has as many calls without ARI as it takes"
+    assert busy.status == 1
+    words = "the call was refused; its engine logs the reason (offer_refused): it has as many calls"
     assert words in busy.err
-    words = "the engine refused it: too many calls without ARI began in a minute"
-    assert words in many.err
+
+
+def test_a_call_to_an_engine_without_a_way_in_says_what_it_lacks(tmp_path: Path) -> None:
+    path, wav = tmp_path / "ai-agent.yaml", tmp_path / "line.wav"
+    write_mono(wav, bytes(2 * 8000), 8000)
+    tree: dict[str, Any] = {
+        "contexts": {"demo": {}},
+        "health": {"port": free_port()},
+        "calls": {"directory": str(tmp_path / "calls")},
+    }
+    path.write_text(json.dumps(tree))
+    with _program(path, tmp_path / "log"):
+        _logged(tmp_path / "log", "engine_ready")
+        target = f"127.0.0.1:{free_port()}"
+        done = program("call", "-c", str(path), "--wav", str(wav), "--target", target)
+    assert done.status == 1
+    assert f"no AudioSocket server at {target}" in done.err
+    assert f"the engine of {path} says: {NO_WAY_IN}" in done.err
 
 
 async def test_the_next_engine_ends_the_calls_of_one_that_was_killed(tmp_path: Path) -> None:

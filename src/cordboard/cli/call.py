@@ -169,15 +169,15 @@ async def _call_running(
         placed = await call_target(config, context, script, via, host, port, says)
         if placed.ledger or placed.record.exchanges:
             return placed
-        raise CallRefused("the call was not answered")
+        raise CallRefused("the call was refused; its engine logs the reason (offer_refused)")
     except CallRefused as error:
-        why = _why_refused(before, await asyncio.to_thread(_refusals, path))
-        raise CallRefused(f"{error}; {why}", error.status) from None
+        why = await asyncio.to_thread(_why_refused, path, before)
+        raise CallRefused(f"{error}{why}", error.status) from None
 
 
-def _refusals(config: Path) -> dict[str, float] | None:
+def _refusals(config: Path) -> dict[str, float]:
     """Return how many calls the running engine has refused, by reason: a refused call has no
-    ledger, and its line is just closed. None if that engine cannot be asked. Blocks."""
+    ledger, and its line is just closed. Empty if that engine cannot be asked. Blocks."""
     from prometheus_client.parser import text_string_to_metric_families
 
     from cordboard.cli.running_engine import running_engine
@@ -186,21 +186,28 @@ def _refusals(config: Path) -> dict[str, float] | None:
         page = running_engine(config, os.environ).page("GET", "/metrics")[1]
         families = list(text_string_to_metric_families(page.decode()))
     except (CordboardError, ValueError):
-        return None
+        return {}
     samples = (sample for family in families for sample in family.samples)
     name = "ai_agent_refused_offers_total"
     return {one.labels["reason"]: one.value for one in samples if one.name == name}
 
 
-def _why_refused(before: dict[str, float] | None, after: dict[str, float] | None) -> str:
+def _why_refused(config: Path, before: dict[str, float]) -> str:
+    """Return the reason that the running engine gives, to be added to a message; empty without.
+    Its port may also be closed: it stops, or has no `audiosocket.context`. Blocks."""
     from cordboard.calls.call_registry import IN_WORDS
+    from cordboard.cli.running_engine import READ_SECONDS, running_engine
 
-    if before is None or after is None:
-        return "the reason is in the log of its engine (offer_refused)"
-    reasons = [IN_WORDS[reason] for reason, n in after.items() if n > before.get(reason, 0)]
-    if not reasons:
-        return "the engine of this configuration has refused no call"
-    return f"the engine refused it: {'; '.join(reasons)}"
+    after = _refusals(config)
+    if reasons := [IN_WORDS[each] for each in after if after[each] > before.get(each, 0)]:
+        return f": {'; '.join(reasons)}"
+    try:
+        engine = running_engine(config, os.environ)
+        components = engine.answer("GET", "/ready", READ_SECONDS)[1]["components"]
+    except CordboardError:
+        return ""
+    said = [components[name]["detail"] for name in ("calls", "media")]
+    return f"; the engine of {config} says: {'; '.join(filter(None, said))}" if any(said) else ""
 
 
 def _printer(*, quiet: bool) -> LivePrinter:
