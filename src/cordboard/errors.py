@@ -51,7 +51,7 @@ the narrowest class it can handle; a message never contains a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 
@@ -72,6 +72,9 @@ class ConfigProblem:
     """1-based line in `file`, if the place is known."""
     fatal: bool = True
     """False: the engine can run without that part, and `/ready` says so."""
+    from_outside: bool = field(default=False, compare=False)
+    """True if the value is from the environment or another file. Secrets are masked in the message,
+    but it may quote a part of one."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line is not None else self.file

@@ -229,3 +229,21 @@ def test_a_long_audit_is_read_backwards_in_pages(log: AuditLog) -> None:
         page, before = log.read(7, before)
         found += [entry["seq"] for entry in page]
     assert found == [*range(60, 0, -1)]
+
+
+@pytest.mark.parametrize("after", [b',"who":"bert"', b" ", b',"hash":"0"'])
+def test_what_is_added_after_the_hash_of_a_line_is_found(log: AuditLog, after: bytes) -> None:
+    """Of two equal keys most readers take the last."""
+    for _ in range(3):
+        log.append(HANG_UP)
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].removesuffix(b"}\n") + after + b"}\n"
+    log.path.write_bytes(b"".join(lines))
+    found = verify(log.path)
+    assert (found.lines, found.problem[:22]) == (1, "line 2: it was changed")
+
+
+@pytest.mark.parametrize("before", [10**6, 10**30])
+def test_a_place_beyond_the_end_is_the_end(log: AuditLog, before: int) -> None:
+    log.append(HANG_UP)
+    assert log.read(5, before)[0] == log.read(5)[0]

@@ -17,6 +17,8 @@ from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role
 from cordboard.accounts.store import ELEVATION_SECONDS, LINK_HOURS, Accounts
 from cordboard.errors import AccountRefused, NotThere, StoreUnavailable
 
+HASH = "hash-of-anna"
+
 
 class Clock:
     def __init__(self) -> None:
@@ -40,7 +42,7 @@ def accounts(tmp_path: Path, clock: Clock) -> Iterator[Accounts]:
 
 def anna(accounts: Accounts, role: Role = Role.ADMIN) -> str:
     accounts.add("anna", role, {Grant.LISTEN}, EVERYWHERE)
-    accounts.use_link(accounts.reset("anna"), "hash-of-anna")
+    accounts.use_link(accounts.reset("anna"), HASH)
     return "anna"
 
 
@@ -86,7 +88,7 @@ def test_a_session_ends_when_idle_and_after_its_whole_life(
     accounts: Accounts, clock: Clock
 ) -> None:
     anna(accounts)
-    idle, busy = (accounts.begin_session("anna", "127.0.0.1") for _ in range(2))
+    idle, busy = (accounts.begin_session("anna", "127.0.0.1", HASH) for _ in range(2))
     clock.now += 599
     assert accounts.session(busy) is not None
     clock.now += 1
@@ -102,7 +104,7 @@ def test_a_session_ends_when_idle_and_after_its_whole_life(
 def test_sessions_end_by_signing_out_by_id_and_with_their_user(accounts: Accounts) -> None:
     anna(accounts)
     accounts.add("eve", Role.ADMIN, (), EVERYWHERE)
-    here, there, third = (accounts.begin_session("anna", address) for address in "abc")
+    here, there, third = (accounts.begin_session("anna", address, HASH) for address in "abc")
     accounts.end_session(here)
     other = accounts.session(there)
     assert accounts.session(here) is None
@@ -113,7 +115,8 @@ def test_sessions_end_by_signing_out_by_id_and_with_their_user(accounts: Account
         accounts.end_session_by_id(other.id)
     accounts.change("anna", Role.ADMIN, (), EVERYWHERE, disabled=True)
     assert accounts.session(third) is None
-    assert accounts.session(accounts.begin_session("anna", "d")) is None, "a sign-in under way"
+    with pytest.raises(AccountRefused, match="disabled"):  # a sign-in under way
+        accounts.begin_session("anna", "d", HASH)
     assert accounts.password("anna") is None
     with pytest.raises(AccountRefused, match="disabled"):
         accounts.reset("anna")
@@ -121,15 +124,15 @@ def test_sessions_end_by_signing_out_by_id_and_with_their_user(accounts: Account
 
 def test_a_new_password_ends_every_other_session(accounts: Accounts) -> None:
     anna(accounts)
-    here, there = (accounts.begin_session("anna", address) for address in "ab")
-    accounts.set_password("anna", "another", but=here)
+    here, there = (accounts.begin_session("anna", address, HASH) for address in "ab")
+    accounts.set_password("anna", HASH, "another", but=here)
     assert accounts.session(here) is not None
     assert accounts.session(there) is None
 
 
 def test_elevation_has_a_new_token_and_ends(accounts: Accounts, clock: Clock) -> None:
     anna(accounts)
-    token = accounts.begin_session("anna", "127.0.0.1")
+    token = accounts.begin_session("anna", "127.0.0.1", HASH)
     before = accounts.session(token)
     elevated = accounts.elevate(token)
     assert accounts.session(token) is None, "a token that was stolen before is not elevated"
@@ -148,7 +151,7 @@ def test_neither_tokens_nor_codes_are_in_the_file(accounts: Accounts, clock: Clo
     codes = accounts.confirm_factor("anna", factors.code_at(secret, int(clock.now) // 30))
     _, key = accounts.add_key("anna", "bot", (), EVERYWHERE, 9)
     accounts.add("bert", Role.VIEWER, (), EVERYWHERE)
-    tokens = [accounts.begin_session("anna", "a"), accounts.reset("bert"), key, *codes]
+    tokens = [accounts.begin_session("anna", "a", HASH), accounts.reset("bert"), key, *codes]
     content = b"".join(file.read_bytes() for file in accounts.path.parent.iterdir())
     assert [token for token in tokens if token.encode() in content] == []
 
@@ -291,3 +294,35 @@ def test_a_process_killed_at_any_moment_leaves_what_it_has_reported(accounts: Ac
         writer.stdout.close()
         assert reported <= {user.name for user in accounts.users()}
         accounts.add(f"later{lines}", Role.VIEWER, (), EVERYWHERE)
+
+
+def test_a_password_that_was_checked_before_a_reset_opens_nothing_after_it(
+    accounts: Accounts,
+) -> None:
+    """The check takes a while, in which someone else can reset the user because of a thief."""
+    anna(accounts)
+    token = accounts.reset("anna")
+    with pytest.raises(AccountRefused, match="was reset"):
+        accounts.begin_session("anna", "10.1.1.1", HASH)
+    with pytest.raises(AccountRefused, match="was reset"):
+        accounts.set_password("anna", HASH, "of-the-thief")
+    assert accounts.password("anna") is None
+    accounts.use_link(token, "new")
+    with pytest.raises(AccountRefused, match="another password"):
+        accounts.begin_session("anna", "10.1.1.1", HASH)
+    assert accounts.sessions() == []
+
+
+def test_the_last_admin_of_all_contexts_stays_one(accounts: Accounts) -> None:
+    """An admin of some contexts cannot make another."""
+    anna(accounts)
+    accounts.add("bert", Role.ADMIN, (), ("sales",))
+    for role, scope, disabled in (
+        (Role.ADMIN, ("sales",), False),
+        (Role.ADMIN, EVERYWHERE, True),
+        (Role.OPERATOR, EVERYWHERE, False),
+    ):
+        with pytest.raises(AccountRefused, match="last admin"):
+            accounts.change("anna", role, (), scope, disabled=disabled)
+    accounts.change("bert", Role.ADMIN, (), EVERYWHERE, disabled=False)
+    accounts.change("anna", Role.ADMIN, (), ("sales",), disabled=False)

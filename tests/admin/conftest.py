@@ -178,7 +178,7 @@ class Room:
         """A browser in which that user is signed in."""
         browser = Browser(self, **more)
         if name:
-            token = self.accounts.begin_session(name, "127.0.0.1", elevated=elevated)
+            token = self.accounts.begin_session(name, "127.0.0.1", STORED, elevated=elevated)
             browser.cookies[browser.cookie] = token
         return browser
 

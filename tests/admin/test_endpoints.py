@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 
 import pytest
@@ -90,7 +91,7 @@ async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> N
 
 
 async def test_the_engine_shows_its_state_without_the_calls(room: Room) -> None:
-    room.add("vera", Role.VIEWER, (), ("demo",))
+    room.add("vera", Role.VIEWER)
     browser = room.browser("vera")
     shown = (await browser.get("/engine")).json()
     assert (shown["ready"], shown["version"], shown["active_calls"]) == (True, "1.2.3", 2)
@@ -238,3 +239,58 @@ async def test_checks_are_held_back(room: Room) -> None:
     assert statuses == [200] * 5 + [429]
     room.clock.now += 1
     assert (await browser.post("/config/check", {})).status_code == 200
+
+
+async def test_a_scope_shows_nothing_of_the_calls_and_contexts_outside_of_it(room: Room) -> None:
+    """Neither in counts, nor in errors, nor in what a server has written about its calls."""
+    room.add("otto", Role.OPERATOR, (), ("demo*",))
+    browser = room.browser("otto")
+    shown = (await browser.get("/engine")).json()
+    assert (shown["active_calls"], shown["details"]) == (1, {})
+    (server,) = (await browser.get("/mcp")).json()["servers"]
+    assert server["stderr"] == []
+    missing = await browser.get("/tools?context=demo-nowhere")
+    assert (missing.status_code, "sales" in missing.text) == (404, False)
+    for path in ("/mcp/atis/stop", "/mcp/atis/test"):
+        assert code(await browser.post(path)) == "forbidden", "others need the server too"
+    assert code(await browser.post("/config/check", {"text": "contexts: {}"})) == "forbidden"
+    room.add("vera", Role.OPERATOR)
+    (server,) = (await room.browser("vera").get("/mcp")).json()["servers"]
+    assert server["stderr"] != []
+
+
+async def test_a_draft_reads_no_part_of_a_file(room: Room) -> None:
+    """A wrong placeholder is quoted, and a draft may take its text from any file."""
+    assert room.services.source is not None
+    secret = room.services.source.path.with_name("credentials.json")
+    secret.write_text("{hunter2 hunter2}")
+    room.services.source = ConfigSource(room.services.source.path, {"KEYS": "a {hunter3 hunter3}"})
+    room.add("otto", Role.OPERATOR)
+    draft = (
+        "contexts:\n  demo: {prompt: '${file:credentials.json}'}\n"
+        "  sales: {greeting: '${KEYS}', prompt: '{typo}'}\n"
+    )
+    answer = await room.browser("otto").post("/config/check", {"text": draft})
+    rows = {row["key"]: row["message"] for row in answer.json()["problems"]}
+    assert "hunter" not in answer.text
+    assert "cordboard check" in rows["contexts.demo.prompt"]
+    assert "cordboard check" in rows["contexts.sales.greeting"]
+    assert "{typo}" in rows["contexts.sales.prompt"], "of the draft's own text"
+
+
+async def test_a_draft_imports_no_package(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for a module inside of a package would import the package."""
+    assert room.services.source is not None
+    folder = room.services.source.path.parent
+    (folder / "bystander").mkdir()
+    (folder / "bystander" / "__init__.py").write_text("")
+    (folder / "bystander" / "inner.py").write_text("def f(): ...")
+    monkeypatch.syspath_prepend(str(folder))
+    room.add("otto", Role.OPERATOR)
+    draft = (
+        "contexts: {demo: {tools: [f]}}\n"
+        "tools: {f: {kind: python, function: 'bystander.inner:f', description: a tool}}\n"
+    )
+    answer = await room.browser("otto").post("/config/check", {"text": draft})
+    assert (answer.json()["in_order"], answer.json()["problems"]) == (True, [])
+    assert [name for name in sys.modules if name.startswith("bystander")] == []

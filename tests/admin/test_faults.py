@@ -293,12 +293,61 @@ async def test_malformed_bodies_are_named(room: Room) -> None:
         (b"{}", "text/plain", 415),
         (b"text=x", "application/x-www-form-urlencoded", 415),
         (b"[" * 100_000, "application/json", 422),
+        (b'{"text": NaN}', "application/json", 422),
     ):
         room.clock.now += 1
         headers = {"Content-Type": kind}
         answer = await browser.post("/config/check", content=content, headers=headers)
         assert answer.status_code == status, content[:20]
     assert room.errors == []
+
+
+async def test_a_try_takes_no_number_that_json_has_not(room: Room) -> None:
+    """No limit of a tool's schema holds back a NaN: each comparison with it is false."""
+    room.add("otto", Role.OPERATOR)
+    for number in ("NaN", "Infinity", "-Infinity"):
+        body = f'{{"context": "demo", "arguments": {{"amount": {number}}}}}'
+        answer = await room.browser("otto").post(
+            "/tools/look/try", content=body.encode(), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, code(answer)) == (422, "invalid")
+    assert room.trials.tried == []
+
+
+async def test_a_place_in_the_audit_may_be_any_number(room: Room) -> None:
+    room.add("anna")
+    browser = room.browser("anna")
+    await browser.post("/mcp/atis/stop")
+    for before in (1, 100, 10**9, 10**30):
+        assert (await browser.get(f"/audit?before={before}")).status_code == 200
+
+
+async def test_dripping_sign_ins_leave_room_for_those_who_are_signed_in(tmp_path: Path) -> None:
+    room = Room(tmp_path, AdminUi(), most_at_once=4, body_seconds=PATIENCE)
+    room.add("anna")
+    server = HttpServer(AdminUi(port=0), room.app)
+    await server.start()
+    drip = (
+        f"POST /api/v1/session HTTP/1.1\r\nHost: localhost:{server.port}\r\nX-Cordboard: 1\r\n"
+        f"Origin: http://localhost:{server.port}\r\nContent-Length: 9\r\n\r\n{{"
+    )
+    writers = []
+    for number in range(6):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(drip.encode())
+        writers.append(writer)
+        if number < 2:
+            await until(lambda: room.app._answering == len(writers), "a request without its body")
+        else:
+            got = await asyncio.wait_for(reader.readuntil(b"}}"), PATIENCE)
+            assert got.startswith(b"HTTP/1.1 503")
+    browser = room.browser("anna")
+    assert (await browser.get("/calls/live")).status_code == 200
+    assert (await browser.post("/mcp/atis/stop")).status_code == 200
+    for writer in writers:
+        writer.close()
+    await server.close()
+    room.services.close()
 
 
 def test_an_unwritable_folder_is_one_clear_error(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -230,3 +231,27 @@ def test_guesses_from_one_network_of_ipv6_are_those_of_one_client(
     one: str, other: str, same: bool
 ) -> None:
     assert (neighbourhood(one) == neighbourhood(other)) is same
+
+
+async def test_a_proxy_that_adds_a_line_of_its_own_is_believed_and_not_its_client(
+    tmp_path: Path,
+) -> None:
+    """HAProxy's `option forwardfor` leaves the client's line and writes another below it."""
+    room = Room(tmp_path, PROXIED)
+    browser = Browser(room, client="10.0.0.1")
+    sent = [
+        ("Host", "voice.example.org"),
+        ("Origin", "https://voice.example.org"),
+        ("X-Cordboard", "1"),
+        ("X-Forwarded-For", "198.51.100.1"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-For", "203.0.113.9"),
+    ]
+    wrong = {"name": "anna", "password": "plum tangible orbit 41"}
+    async with httpx2.AsyncClient(transport=browser._transport, base_url="http://x") as client:
+        await client.post("/api/v1/session", json=wrong, headers=sent)
+        sent.append(("X-Forwarded-Proto", "http"))
+        answer = await client.post("/api/v1/session", json=wrong, headers=sent)
+    assert code(answer) == "unencrypted"
+    assert [entry["client"] for entry in room.entries()] == ["203.0.113.9"]
+    room.services.close()

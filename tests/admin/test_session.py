@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cordboard.accounts import passwords
 from cordboard.accounts.factors import code_at
 from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role
 
@@ -269,3 +270,59 @@ async def test_the_audit_is_read_in_pages(room: Room) -> None:
     for bad in ("limit=0", "limit=201", "limit=x", "before=-1", "page=2"):
         assert code(await browser.get(f"/audit?{bad}")) == "invalid"
     assert code(await browser.get("/users?limit=1")) == "invalid"
+
+
+async def test_guesses_of_others_keep_nobody_out_where_they_have_signed_in_before(
+    room: Room,
+) -> None:
+    room.add("anna")
+    anna = room.browser(client="10.1.1.1")
+    assert (await anna.post("/session", sign_in())).status_code == 200
+    for number in range(60):  # the buckets of her name and of all together are empty
+        name = "anna" if number < 10 else f"user{number}"
+        guess = sign_in(name, OTHER)
+        held = await room.browser(client=f"10.2.{number}.1").post("/session", guess)
+    assert held.status_code == 429
+    elsewhere = await room.browser(client="10.3.3.3").post("/session", sign_in())
+    assert elsewhere.status_code == 429
+    assert (await anna.post("/session/elevate", {"password": GOOD})).status_code == 200
+    assert (await room.browser(client="10.1.1.1").post("/session", sign_in())).status_code == 200
+    statuses = [
+        (
+            await room.browser(client="10.1.1.1").post("/session", sign_in(password=OTHER))
+        ).status_code
+        for _ in range(5)
+    ]
+    assert statuses == [401] * 3 + [429] * 2, "guesses from there are held back as elsewhere"
+
+
+async def test_guesses_of_others_keep_no_link_from_being_used(room: Room) -> None:
+    room.accounts.add("anna", Role.ADMIN, (), EVERYWHERE)
+    token = room.accounts.reset("anna")
+    for number in range(40):
+        guess = {"token": "x" * 43, "password": GOOD}
+        await room.browser(client=f"10.2.{number}.1").post("/session/link", guess)
+        await room.browser(client=f"10.3.{number}.1").post("/session", sign_in("link", OTHER))
+    used = await room.browser().post("/session/link", {"token": token, "password": GOOD})
+    assert used.status_code == 200
+
+
+async def test_a_reset_during_a_sign_in_or_a_change_of_password_wins(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.add("anna")
+    thief = room.browser("anna")
+
+    def slow(password: str, stored: str) -> bool:
+        room.accounts.reset("anna")
+        return True
+
+    monkeypatch.setattr(passwords, "is_right", slow)
+    change = {"password": GOOD, "new": OTHER}
+    assert code(await thief.ask("PUT", "/session/password", change)) == "refused"
+    assert room.accounts.password("anna") is None
+    room.accounts.use_link(room.accounts.reset("anna"), "hash")
+    stranger = room.browser()
+    answer = await stranger.post("/session", sign_in())
+    assert (answer.status_code, code(answer), stranger.cookies) == (409, "refused", {})
+    assert room.accounts.sessions() == []

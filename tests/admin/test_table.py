@@ -16,7 +16,7 @@ from cordboard.admin.endpoint import Endpoint, Open, Scope
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
 from cordboard.config.schema import AdminUi
 
-from .conftest import GOOD, Browser, Room, code
+from .conftest import GOOD, STORED, Browser, Room, code
 
 ROOT = Path(__file__).parents[2]
 RIGHTS = {"role": "viewer", "grants": [], "scope": ["*"]}
@@ -41,6 +41,8 @@ ROLE_OF = {
     "key": Role.ADMIN,
 }
 ABOUT_ALL = {
+    Permission.CONFIG_DRAFT,
+    Permission.MCP_CONTROL,
     Permission.CONFIG_PUBLISH,
     Permission.ENGINE_CONTROL,
     Permission.PEOPLE_MANAGE,
@@ -88,7 +90,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     elif "{name}" in path:
         path, body = path.replace("{name}", "look"), {"context": context}
     elif "{session_id}" in path:
-        room.accounts.begin_session("victim", "10.1.1.1")
+        room.accounts.begin_session("victim", "10.1.1.1", STORED)
         path = path.replace("{session_id}", room.accounts.sessions()[0].id)
     elif "{key_id}" in path:
         path = path.replace("{key_id}", room.accounts.add_key("victim", "b", (), ("*",), 9)[0].id)

@@ -113,7 +113,8 @@ class AuditLog:
         found: list[dict[str, Any]] = []
         try:
             with self.path.open("rb") as file:
-                end = file.seek(0, os.SEEK_END) if before is None else before
+                size = file.seek(0, os.SEEK_END)
+                end = size if before is None else min(before, size)
                 for start, line in _backwards(file.fileno(), end):
                     if len(found) == limit:
                         return found, end
@@ -153,14 +154,14 @@ def verify(path: Path) -> Verified:
 def _problem(line: bytes, seq: int, prev: str) -> str:
     if not line.endswith(b"\n"):
         return "it is not complete: a process was killed while it wrote, before its act happened"
-    body, mark, _ = line.rpartition(_HASH)
+    body, mark, end = line.rpartition(_HASH)
     try:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:
         return "it is not JSON"
     if not mark or not isinstance(entry, dict):
         return "it has no hash"
-    if hashlib.sha256(body + b"}").hexdigest() != entry.get("hash"):
+    if end != hashlib.sha256(body + b"}").hexdigest().encode() + b'"}\n':  # and no key after it
         return "it was changed: its hash is not that of its content"
     if entry.get("prev") != prev or entry.get("seq") != seq:
         return "it does not follow the line before: lines were removed, inserted or exchanged"

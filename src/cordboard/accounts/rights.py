@@ -84,7 +84,14 @@ GRANTS: Mapping[Grant, Permission] = MappingProxyType(
 )
 
 _OF_ALL_CONTEXTS = frozenset(
-    {_P.CONFIG_PUBLISH, _P.ENGINE_CONTROL, _P.PEOPLE_MANAGE, _P.AUDIT_READ}
+    {
+        _P.CONFIG_DRAFT,
+        _P.CONFIG_PUBLISH,
+        _P.MCP_CONTROL,
+        _P.ENGINE_CONTROL,
+        _P.PEOPLE_MANAGE,
+        _P.AUDIT_READ,
+    }
 )
 
 Scope: TypeAlias = tuple[str, ...]
@@ -121,7 +128,8 @@ class Rights:
 
 def rights_of(role: Role, grants: Collection[Grant], scope: Scope) -> Rights:
     """Return the rights of a person. An admin of some contexts manages neither people nor the
-    engine: by that they could give themselves the others."""
+    engine, by which they could give themselves the others; nor do they see the whole file, or stop
+    a server that the others need."""
     granted = {GRANTS[grant] for grant in grants}
     return Rights((ROLES[role] | granted) - _outside(scope), (scope,))
 

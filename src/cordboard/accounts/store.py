@@ -1,9 +1,9 @@
 """Users, sessions, links and keys, in an SQLite database of mode 0600.
 
-Sessions, links, keys and recovery codes are random numbers of 128 bits and more; the database has
-their SHA-256 only, so that a stolen copy opens nothing. Passwords are argon2id hashes
+Tokens of sessions, links and keys are random numbers of 256 bits; the database has their SHA-256
+only, so that a stolen copy opens nothing. Passwords are argon2id hashes
 (`cordboard.accounts.passwords`). The secrets of authenticator apps are there as they are: codes
-cannot be checked without them.
+cannot be checked without them. So a stolen copy has the second factors, also of recovery codes.
 
 The engine and the command `cordboard users` use the file at the same time. All methods block, for
 less than a millisecond unless the disk is slow: call them in threads. Each is one transaction and
@@ -172,8 +172,9 @@ class Accounts:
         """Replace a user's rights; to disable one ends their sessions and links. Raises `NotThere`,
         and `AccountRefused` when no admin would be left."""
         with self._transaction() as database:
-            user = _known(database, name)
-            if user.role is Role.ADMIN and (disabled or role is not Role.ADMIN):
+            may = Permission.PEOPLE_MANAGE
+            loses = disabled or not rights_of(role, grants, scope).may(may)
+            if _known(database, name).rights.may(may) and loses:
                 _not_the_last_admin(database, name)
             since = None if not disabled else self._clock()
             database.execute(
@@ -227,9 +228,11 @@ class Accounts:
             row = database.execute(query, (name,)).fetchone()
         return row["password"] if row is not None else None
 
-    def set_password(self, name: str, password: str, but: str = "") -> None:
-        """Replace a password by another (its hash), and end all sessions but one, by its token."""
+    def set_password(self, name: str, before: str, password: str, but: str = "") -> None:
+        """Replace a password by another (both are hashes), and end all sessions but one, by its
+        token. Raises `AccountRefused` if it is `before` no more: a reset came meanwhile."""
         with self._transaction() as database:
+            _still_right(database, name, before)
             database.execute("UPDATE users SET password = ? WHERE name = ?", (password, name))
             database.execute(
                 "DELETE FROM sessions WHERE user = ? AND hash <> ?", (name, _digest(but))
@@ -289,11 +292,15 @@ class Accounts:
 
     # Sessions.
 
-    def begin_session(self, name: str, client: str, *, elevated: bool = False) -> str:
-        """Sign a user in and return the session's token."""
+    def begin_session(
+        self, name: str, client: str, password: str, *, elevated: bool = False
+    ) -> str:
+        """Sign a user in and return the session's token. Raises `AccountRefused` if `password` is
+        their hash no more: a reset came meanwhile."""
         token, now = secrets.token_urlsafe(32), self._clock()
         until = now + ELEVATION_SECONDS if elevated else 0
         with self._transaction() as database:
+            _still_right(database, name, password)
             database.execute(
                 "DELETE FROM sessions WHERE seen_at < ? OR created_at < ?",
                 (now - self._idle_seconds, now - self._whole_seconds),
@@ -506,7 +513,16 @@ def _sign_out(database: sqlite3.Connection, name: str) -> None:
         database.execute(f"DELETE FROM {table} WHERE user = ?", (name,))  # noqa: S608 - own names
 
 
+def _still_right(database: sqlite3.Connection, name: str, password: str) -> None:
+    query = "SELECT 1 FROM users WHERE name = ? AND password = ? AND disabled_at IS NULL"
+    if database.execute(query, (name, password)).fetchone() is None:
+        raise AccountRefused(f"{name} was reset or disabled, or has another password by now")
+
+
 def _not_the_last_admin(database: sqlite3.Connection, name: str) -> None:
-    query = "SELECT 1 FROM users WHERE role = 'admin' AND disabled_at IS NULL AND name <> ?"
-    if database.execute(query, (name,)).fetchone() is None:
+    """An admin of some contexts does not count: they cannot make another one."""
+    others = database.execute(
+        "SELECT * FROM users WHERE disabled_at IS NULL AND name <> ?", (name,)
+    )
+    if not any(_user(row).rights.may(Permission.PEOPLE_MANAGE) for row in others):
         raise AccountRefused(f"{name} is the last admin; make another one first")

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import structlog
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -26,7 +27,7 @@ from starlette.types import Scope as AsgiScope
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Caller, Endpoint, Open, Scope, Takes
-from cordboard.admin.guard import SAFE, Arrival, Guard
+from cordboard.admin.guard import SAFE, Arrival, Guard, joined
 from cordboard.admin.services import AdminServices
 from cordboard.api.answers import JsonAnswer, read_body, to_json
 from cordboard.api.chat import http_refusal
@@ -85,6 +86,7 @@ class AdminApplication:
         self._most_at_once = most_at_once
         self._body_seconds = body_seconds
         self._answering = 0
+        self._strangers_bodies = 0
         by_path: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
             by_path.setdefault(BASE + endpoint.path, {})[endpoint.method] = endpoint
@@ -100,25 +102,25 @@ class AdminApplication:
         request_id = scope["cordboard.request"] = secrets.token_hex(8)
         scope["app"] = self  # makes the router raise its 404 and 405
         request, secure = Request(scope, receive), False
+        headers = joined(request.headers)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
-                headers["X-Request-Id"] = request_id
+                ours = MutableHeaders(scope=message)
+                ours.update(_HEADERS)
+                ours["X-Request-Id"] = request_id
                 if secure:
-                    headers["Strict-Transport-Security"] = _HTTPS_ONLY
+                    ours["Strict-Transport-Security"] = _HTTPS_ONLY
             await send(message)
 
         try:
             arrival = scope["cordboard.arrival"] = self._guard.arrival(
-                request.headers, request.client.host if request.client else ""
+                headers, request.client.host if request.client else ""
             )
             secure = arrival.secure
-            self._guard.check(request.method, request.headers, arrival)
+            self._guard.check(request.method, headers, arrival)
             if self._answering >= self._most_at_once:
-                headers = {"Retry-After": "1"}
-                raise RequestRefused(503, "busy", "too many requests at once", headers=headers)
+                raise _busy()
         except RequestRefused as error:  # it takes no place
             await _refusal(error, request_id)(scope, receive, send_with_headers)
             return
@@ -160,7 +162,7 @@ class AdminApplication:
             ask.query = _read(endpoint.asks, dict(request.query_params), "the query")
         elif request.query_params:
             raise RequestRefused(422, "invalid", "this takes no query")
-        ask.body = await self._body(endpoint, request)
+        ask.body = await self._body(ask, request)
         self._check_scope(ask)
         if endpoint.audit != UNRECORDED and not endpoint.records_itself:
             await ask.record()
@@ -229,13 +231,17 @@ class AdminApplication:
 
     # What it sends and gets.
 
-    async def _body(self, endpoint: Endpoint, request: Request) -> Takes | None:
+    async def _body(self, ask: Ask, request: Request) -> Takes | None:
+        endpoint = ask.endpoint
         if endpoint.method in SAFE:
             return None
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:12]) > endpoint.most_bytes:
             raise HTTPException(413, f"a body may have at most {endpoint.most_bytes} bytes")
-        content = await read_body(request, endpoint.most_bytes, self._body_seconds)
+        if ask.caller is None:
+            content = await self._strangers_body(request, endpoint.most_bytes)
+        else:
+            content = await read_body(request, endpoint.most_bytes, self._body_seconds)
         if endpoint.takes is None:
             if content.strip() not in (b"", b"{}"):
                 raise RequestRefused(422, "invalid", "this takes no body")
@@ -245,6 +251,17 @@ class AdminApplication:
             message = "send JSON, with the header Content-Type: application/json"
             raise RequestRefused(415, "not_json", message)
         return await self._services.run(_read, endpoint.takes, content, "the body")
+
+    async def _strangers_body(self, request: Request, most_bytes: int) -> bytes:
+        """Read the body of a sign-in. Dripping ones take at most half of the places, so that those
+        who are signed in can go on."""
+        if self._strangers_bodies >= max(1, self._most_at_once // 2):
+            raise _busy()
+        self._strangers_bodies += 1
+        try:
+            return await read_body(request, most_bytes, self._body_seconds)
+        finally:
+            self._strangers_bodies -= 1
 
     def _cookie_name(self, arrival: Arrival) -> str:
         """Return the session's cookie: a browser sends it to this port alone. Cookies are not
@@ -291,7 +308,7 @@ def _read(kind: type[Takes], content: bytes | dict[str, str], what: str) -> Take
     """Return the checked body or query. Raises `RequestRefused` 422 with every fault."""
     try:
         if isinstance(content, bytes):
-            return kind.model_validate_json(content)
+            content = from_json(content, allow_inf_nan=False)
         return kind.model_validate(content)
     except ValidationError as error:
         at = [
@@ -300,6 +317,13 @@ def _read(kind: type[Takes], content: bytes | dict[str, str], what: str) -> Take
         ][:20]
         told = "; ".join(f"{place['key']}: {place['message']}".lstrip(": ") for place in at)
         raise RequestRefused(422, "invalid", f"{what} is not in order: {told}", at=at) from None
+    except ValueError as error:
+        raise RequestRefused(422, "invalid", f"{what} is not JSON: {error}") from None
+
+
+def _busy() -> RequestRefused:
+    headers = {"Retry-After": "1"}
+    return RequestRefused(503, "busy", "too many requests at once", headers=headers)
 
 
 def _written(given: BaseModel) -> bytes:

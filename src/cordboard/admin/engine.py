@@ -21,6 +21,10 @@ from cordboard.tools.known_secrets import KnownSecrets
 
 MOST_TRY_BYTES = 2 * 1024 * 1024
 """Bytes of a try's body: the desk must be able to receive arguments of a megabyte."""
+_OUTSIDE = (
+    "the value that this takes from outside of the file is not in order; `cordboard check` on the "
+    "engine's machine says why"
+)
 _TRY = {
     "read_only": Permission.TOOLS_TRY_READ_ONLY,
     "idempotent": Permission.TOOLS_TRY_IDEMPOTENT,
@@ -38,11 +42,13 @@ class EngineState(Gives):
     version: str
     uptime_seconds: float
     active_calls: int
+    """Within the caller's scope."""
     max_calls: int
     ready: bool
     components: dict[str, Component]
     details: dict[str, Any]
-    """The same facts as in `/health` on the port of the probes, without the calls."""
+    """The same facts as in `/health` on the port of the probes, without the calls; empty for a
+    scope of some contexts, as they count the calls of all."""
 
 
 class Problem(Gives):
@@ -97,6 +103,7 @@ class Server(Gives):
     breaker: str
     last_error: str
     stderr: list[str]
+    """Empty for a scope of some contexts: it may be about the calls of all."""
 
 
 class Servers(Gives):
@@ -151,15 +158,16 @@ class Tried(Gives):
 
 async def state(ask: Ask) -> EngineState:
     """Show whether calls can be answered, and why not."""
-    view = ask.services.view
+    view, rights = ask.services.view, ask.who.rights
     components = view.readiness()
-    counts, details = view.counts(), dict(view.health())
+    counts, details = view.counts(), dict(view.health()) if rights.everywhere else {}
+    calls = ask.services.calls().values()
     for name in ("active_calls", "components", *counts):
         details.pop(name, None)
     return EngineState(
         version=counts["version"],
         uptime_seconds=counts["uptime_seconds"],
-        active_calls=counts["active_calls"],
+        active_calls=sum(rights.covers(call.context_name) for call in calls),
         max_calls=counts["max_calls"],
         ready=all(each.ready for each in components.values() if each.required),
         components={
@@ -185,18 +193,18 @@ async def check(ask: Ask) -> Checked:
 
 
 def _checked(source: ConfigSource, text: str | None, in_force: Config) -> Checked:
-    """Check a text, or the file. A draft may name any variable of the engine's environment, so no
-    problem quotes the value of one."""
-    environment = KnownSecrets(source.environ.values())
+    """Check a text, or the file. A draft may name any variable and file of the engine's, so no
+    problem quotes a value of theirs, or a part of it."""
+    is_draft, environment = text is not None, KnownSecrets(source.environ.values())
     try:
         loaded = source.load() if text is None else read(text, source.path, source.environ)
     except ConfigError as error:
-        problems = [_problem(each, environment) for each in error.problems]
+        problems = [_problem(each, environment, is_draft) for each in error.problems]
         return Checked(in_order=False, problems=problems, changed=[])
     keys = changes(in_force, loaded.config)
     return Checked(
         in_order=True,
-        problems=[_problem(each, environment) for each in loaded.problems],
+        problems=[_problem(each, environment, is_draft) for each in loaded.problems],
         changed=[
             Change(key=key, takes_effect="restart" if needs_restart(key) else "reload")
             for key in keys
@@ -204,12 +212,13 @@ def _checked(source: ConfigSource, text: str | None, in_force: Config) -> Checke
     )
 
 
-def _problem(problem: ConfigProblem, environment: KnownSecrets) -> Problem:
+def _problem(problem: ConfigProblem, environment: KnownSecrets, is_draft: bool) -> Problem:
+    hidden = is_draft and problem.from_outside
     return Problem(
         file=problem.file,
         line=problem.line,
         key=problem.key,
-        message=environment.text(problem.message),
+        message=_OUTSIDE if hidden else environment.text(problem.message),
         fatal=problem.fatal,
     )
 
@@ -217,7 +226,9 @@ def _problem(problem: ConfigProblem, environment: KnownSecrets) -> Problem:
 async def list_servers(ask: Ask) -> Servers:
     """List the MCP servers: state, tools, restarts, last error, last lines of stderr."""
     found = ask.services.operations.engine.mcp_status()
-    return Servers(servers=[Server(**server_as_json(status)) for status in found])
+    rows = [server_as_json(status) for status in found]
+    hidden = {} if ask.who.rights.everywhere else {"stderr": []}
+    return Servers(servers=[Server(**(row | hidden)) for row in rows])
 
 
 async def test_server(ask: Ask) -> ServerTest:
@@ -252,8 +263,10 @@ async def list_tools(ask: Ask) -> Tools:
     query: ToolsOf = ask.query
     if query.context is None and not ask.who.rights.everywhere:
         raise RequestRefused(422, "invalid", "context: give one of those within your scope")
-    if query.context is not None and not ask.who.rights.covers(query.context):
-        raise RequestRefused(404, "not_there", f"there is no context {query.context[:64]!r}")
+    known = [name for name in ask.services.config().contexts if ask.who.rights.covers(name)]
+    if query.context is not None and query.context not in known:
+        message = f"there is no context {query.context[:64]!r}; known: {', '.join(known)}"
+        raise RequestRefused(404, "not_there", message)
     listing = ask.services.operations.engine.tools(query.context)
     return await ask.services.run(lambda: Tools(**listing.as_json()))
 
@@ -269,7 +282,7 @@ async def try_tool(ask: Ask) -> Tried:
     report = await ask.services.trials.run(
         ask.params["name"], body.context, body.arguments, limits=limits, approve=body.approve
     )
-    answer = as_json(report)
+    answer = await ask.services.run(as_json, report)
     if report.outcome != "run":
         raise RequestRefused(TRY_STATUS[report.outcome], report.outcome, answer["error"])
     return await ask.services.run(partial(Tried, outcome=report.outcome, **answer))

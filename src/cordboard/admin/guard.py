@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
+
 from cordboard.api.gate import host_name, is_address
 from cordboard.config.peers import network_of
 from cordboard.config.remote_url import is_loopback
@@ -128,6 +130,12 @@ class Guard:
             return False
         address = plain(peer)
         return any(network is not None and address in network for network in self._trusted)
+
+
+def joined(headers: Headers) -> dict[str, str]:
+    """Return the headers with repeated ones as one (RFC 9110, section 5.3). Some proxies add a line
+    of their own below that of the client, whose words would be believed otherwise."""
+    return {name: ", ".join(headers.getlist(name)) for name in headers}
 
 
 def neighbourhood(client: str) -> str:

@@ -24,6 +24,8 @@ from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
 
+MOST_KNOWN = 1_000
+"""Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
 
@@ -55,6 +57,7 @@ class AdminServices:
     """The address for people, without a slash at its end."""
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""
+    _signed_in_from: dict[tuple[str, str], None] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(4, "cordboard-admin")
     )
@@ -62,6 +65,16 @@ class AdminServices:
         default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
     )
     _waiting: int = 0
+
+    def remember(self, name: str, neighbourhood: str) -> None:
+        """Note that a user has signed in from there; the oldest notes are dropped."""
+        self._signed_in_from[(name, neighbourhood)] = None
+        if len(self._signed_in_from) > MOST_KNOWN:
+            del self._signed_in_from[next(iter(self._signed_in_from))]
+
+    def has_signed_in(self, name: str, neighbourhood: str) -> bool:
+        """Return True if the user has signed in from there since the engine was started."""
+        return (name, neighbourhood) in self._signed_in_from
 
     async def run(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Do blocking work in a thread."""

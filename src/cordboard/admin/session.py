@@ -100,7 +100,7 @@ async def sign_in(ask: Ask) -> Me:
     A wrong name, password or code have the same answer.
     """
     body: SignIn = ask.body
-    _slowly(ask, body.name)
+    _hold_back_strangers(ask, body.name)
     services = ask.services
     stored = await services.run(services.accounts.password, body.name)
     right = await services.is_right(body.password.get_secret_value(), stored)
@@ -109,13 +109,13 @@ async def sign_in(ask: Ask) -> Me:
         await ask.record(who=body.name, on=body.name, via="", result="refused")
         raise RequestRefused(401, "wrong", "name, password or code are wrong")
     await ask.record(who=body.name, on=body.name, via="session")
-    return await _begin(ask, body.name)
+    return await _begin(ask, body.name, str(stored))
 
 
 async def use_link(ask: Ask) -> Me:
     """Set the first password with a one-time link, and sign in."""
     body: Link = ask.body
-    _slowly(ask, "link")
+    _hold_back_address(ask)
     services, token = ask.services, body.token.get_secret_value()
     user = await services.run(services.accounts.link_owner, token)
     if user is None:
@@ -126,7 +126,7 @@ async def use_link(ask: Ask) -> Me:
     stored = await services.hashed(password)
     await ask.record(who=user.name, on=user.name, via="link", role=str(user.role))
     await services.run(services.accounts.use_link, token, stored)
-    return await _begin(ask, user.name)
+    return await _begin(ask, user.name, stored)
 
 
 async def sign_out(ask: Ask) -> Done:
@@ -140,7 +140,7 @@ async def elevate(ask: Ask) -> Me:
     """Allow dangerous acts for ten minutes, after the password or a code was given again."""
     body: Proof = ask.body
     user = _session(ask).user
-    _slowly(ask, user.name)
+    _hold_back_user(ask)
     services, password = ask.services, body.password.get_secret_value()
     if password:
         stored = await services.run(services.accounts.password, user.name)
@@ -159,7 +159,7 @@ async def change_password(ask: Ask) -> Done:
     """Change one's password; all other sessions of the user end."""
     body: NewPassword = ask.body
     user = _session(ask).user
-    _slowly(ask, user.name)
+    _hold_back_user(ask)
     services = ask.services
     stored = await services.run(services.accounts.password, user.name)
     if not await services.is_right(body.password.get_secret_value(), stored):
@@ -168,8 +168,8 @@ async def change_password(ask: Ask) -> Done:
     new = body.new.get_secret_value()
     _checked(new, user.name)
     await ask.record()
-    stored = await services.hashed(new)
-    await services.run(services.accounts.set_password, user.name, stored, ask.who.token)
+    changed, token = await services.hashed(new), ask.who.token
+    await services.run(services.accounts.set_password, user.name, str(stored), changed, token)
     return Done()
 
 
@@ -183,7 +183,7 @@ async def begin_factor(ask: Ask) -> NewFactor:
 async def confirm_factor(ask: Ask) -> RecoveryCodes:
     """Confirm the second factor by a code of the app, and get recovery codes."""
     body: Code = ask.body
-    _slowly(ask, ask.who.name)
+    _hold_back_user(ask)
     accounts, code = ask.services.accounts, body.code.get_secret_value()
     codes = await ask.services.run(accounts.confirm_factor, ask.who.name, code)
     return RecoveryCodes(codes=codes)
@@ -195,13 +195,27 @@ async def remove_factor(ask: Ask) -> Done:
     return Done()
 
 
-def _slowly(ask: Ask, name: str) -> None:
-    """Hold back guessing. Raises `RequestRefused` 429; an address or name is never locked out for
-    longer than its bucket takes to fill."""
-    paces = ask.services.paces
-    paces.take(SIGN_IN, f"address {neighbourhood(ask.arrival.client)}")
-    paces.take(SIGN_IN, f"name {name}")
-    paces.take(SIGN_IN_ALL, "")
+def _hold_back_address(ask: Ask) -> str:
+    """Raise `RequestRefused` 429 if too many tries come from there; return where it is."""
+    where = neighbourhood(ask.arrival.client)
+    ask.services.paces.take(SIGN_IN, f"address {where}")
+    return where
+
+
+def _hold_back_strangers(ask: Ask, name: str) -> None:
+    """Hold back guessing from one address, of one name, and of all. Raises `RequestRefused` 429.
+
+    Whoever guesses from many addresses keeps the last two empty. That does not keep a user out at
+    an address from which they have signed in before.
+    """
+    if not ask.services.has_signed_in(name, _hold_back_address(ask)):
+        ask.services.paces.take(SIGN_IN, f"name {name}")
+        ask.services.paces.take(SIGN_IN_ALL, "")
+
+
+def _hold_back_user(ask: Ask) -> None:
+    """Hold back guessing with a stolen session. Strangers cannot empty this bucket."""
+    ask.services.paces.take(SIGN_IN, f"user {ask.who.name}")
 
 
 def _checked(password: str, user_name: str) -> None:
@@ -218,12 +232,15 @@ def _session(ask: Ask) -> Session:
     return session
 
 
-async def _begin(ask: Ask, name: str) -> Me:
-    """Begin a session; one that the browser had before ends."""
-    services = ask.services
+async def _begin(ask: Ask, name: str, password: str) -> Me:
+    """Begin a session, if the hash of the password is still that one; a session that the browser
+    had before ends."""
+    services, client = ask.services, ask.arrival.client
     if ask.caller is not None and ask.caller.token:
         await services.run(services.accounts.end_session, ask.caller.token)
-    ask.new_session = await services.run(services.accounts.begin_session, name, ask.arrival.client)
+    begin = services.accounts.begin_session
+    ask.new_session = await services.run(begin, name, client, password)
+    services.remember(name, neighbourhood(client))
     return await _me(ask, ask.new_session)
 
 

@@ -85,7 +85,8 @@ class Document:
 
     def problem(self, path: KeyPath, message: str, *, fatal: bool = True) -> ConfigProblem:
         """Return a problem with the value at `path`."""
-        return ConfigProblem(message, dotted(path), self.file, self.line(path), fatal)
+        outside = path in self.from_outside
+        return ConfigProblem(message, dotted(path), self.file, self.line(path), fatal, outside)
 
     def has(self, path: KeyPath) -> bool:
         """Return True if the file has a value at `path`."""
