@@ -7,16 +7,19 @@ import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import verify
 from cordboard.accounts.rights import Role
+from cordboard.admin.application import BASE
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import AdminUi
 from cordboard.errors import StoreUnavailable
@@ -24,6 +27,7 @@ from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import GOOD, Room, code
 
+JSON = "application/json"
 SIGN_IN = {"name": "anna", "password": GOOD}
 
 
@@ -294,11 +298,13 @@ async def test_malformed_bodies_are_named(room: Room) -> None:
         (b"text=x", "application/x-www-form-urlencoded", 415),
         (b"[" * 100_000, "application/json", 422),
         (b'{"text": NaN}', "application/json", 422),
+        (b"{" + b",".join(b'"k%d":1' % number for number in range(101)) + b"}", JSON, 422),
     ):
         room.clock.now += 1
         headers = {"Content-Type": kind}
         answer = await browser.post("/config/check", content=content, headers=headers)
         assert answer.status_code == status, content[:20]
+    assert answer.json()["error"]["at"] == [], "many wrong keys are not looked at singly"
     assert room.errors == []
 
 
@@ -312,6 +318,38 @@ async def test_a_try_takes_no_number_that_json_has_not(room: Room) -> None:
         )
         assert (answer.status_code, code(answer)) == (422, "invalid")
     assert room.trials.tried == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Cookie", 'a="' + "\\" * 60_000 + '"')],
+        [("Cookie", ";".join(f"a{number}=b" for number in range(8_000)))],
+        [(f"X-{number}", "b") for number in range(5_000)],
+    ],
+    ids=["quoted cookie", "many cookies", "many headers"],
+)
+async def test_no_headers_of_a_stranger_hold_up_the_calls(
+    room: Room, headers: list[tuple[str, str]]
+) -> None:
+    """Python needs 12 s for the first, and no call would have sound meanwhile."""
+    transport = room.browser()._transport
+    sent = [("Host", "localhost"), *headers]
+    begun = time.thread_time()
+    async with httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
+        answer = await client.get(f"{BASE}/session", headers=sent)
+    assert answer.status_code == 200
+    assert time.thread_time() - begun < 1
+
+
+@pytest.mark.parametrize("order", ["other={}; {}={}", "{1}=planted; {1}={2}", " {1} = {2} ;x"])
+async def test_the_sessions_cookie_is_found_among_others(room: Room, order: str) -> None:
+    room.add("anna")
+    browser = room.browser("anna")
+    ((name, token),) = browser.cookies.items()
+    browser.cookies = {}
+    headers = {"Cookie": order.format("x", name, token)}
+    assert (await browser.get("/session", headers=headers)).json()["name"] == "anna"
 
 
 async def test_a_place_in_the_audit_may_be_any_number(room: Room) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field
@@ -138,8 +139,9 @@ class Try(Takes):
     """Stands for the caller's yes."""
 
     def facts(self) -> dict[str, Any]:
-        """Return which arguments were given; their values may be secret."""
-        return {"arguments": sorted(self.arguments), "approve": self.approve}
+        """Return which arguments were given, up to 50; their values may be secret."""
+        names = islice(self.arguments, 50)
+        return {"arguments": sorted(names), "approve": self.approve}
 
 
 class Tried(Gives):
@@ -227,8 +229,9 @@ async def list_servers(ask: Ask) -> Servers:
     """List the MCP servers: state, tools, restarts, last error, last lines of stderr."""
     found = ask.services.operations.engine.mcp_status()
     rows = [server_as_json(status) for status in found]
-    hidden = {} if ask.who.rights.everywhere else {"stderr": []}
-    return Servers(servers=[Server(**(row | hidden)) for row in rows])
+    if not ask.who.rights.everywhere:
+        rows = [row | {"stderr": []} for row in rows]
+    return Servers(servers=[Server(**row) for row in rows])
 
 
 async def test_server(ask: Ask) -> ServerTest:

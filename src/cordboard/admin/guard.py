@@ -135,7 +135,10 @@ class Guard:
 def joined(headers: Headers) -> dict[str, str]:
     """Return the headers with repeated ones as one (RFC 9110, section 5.3). Some proxies add a line
     of their own below that of the client, whose words would be believed otherwise."""
-    return {name: ", ".join(headers.getlist(name)) for name in headers}
+    found: dict[str, list[str]] = {}
+    for name, value in headers.items():
+        found.setdefault(name, []).append(value)
+    return {name: ", ".join(values) for name, values in found.items()}
 
 
 def neighbourhood(client: str) -> str:

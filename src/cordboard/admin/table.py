@@ -136,8 +136,9 @@ How to use it: [the admin port](admin-api.md).
 """
 _ENDPOINTS_HEAD = """
 A grant is given to a person singly, and no role has it. A scope limits a person to contexts by name
-or pattern: outside of it a call does not exist (404), and an admin of some contexts manages neither
-people nor the engine.
+or pattern: outside of it a call does not exist (404). A limited scope excludes what is about all
+contexts: `people.manage`, `audit.read`, `engine.control`, `mcp.control`, `config.draft` and
+`config.publish`.
 
 ## Endpoints
 
