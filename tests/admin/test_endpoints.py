@@ -160,6 +160,19 @@ async def test_a_tool_is_tried_by_its_effects(room: Room, role: Role, allowed: s
     assert [entry["detail"]["arguments"] for entry in done] == [["secret"]] * len(allowed)
 
 
+@pytest.mark.parametrize(("role", "status"), [(Role.OPERATOR, 404), (Role.ADMIN, 200)])
+async def test_a_tool_of_unknown_effects_is_tried_by_those_alone_who_may_try_all(
+    room: Room, monkeypatch: pytest.MonkeyPatch, role: Role, status: int
+) -> None:
+    """Its server is down, and may be back a moment later with a tool that deletes."""
+    rows = (ToolRow("delete", "mcp", why_not="its server is starting"),)
+    monkeypatch.setattr(room.fake, "tools", lambda context=None: ToolListing(context, rows, ()))
+    room.add("tina", role)
+    answer = await room.browser("tina").post("/tools/delete/try", {"context": "demo"})
+    assert answer.status_code == status
+    assert [name for name, _, _ in room.trials.tried] == ["delete"] * (status == 200)
+
+
 async def test_a_try_is_within_the_scope_and_its_body_is_checked(room: Room) -> None:
     room.add("tina", Role.OPERATOR, (), ("demo",))
     browser = room.browser("tina")
@@ -230,6 +243,15 @@ async def test_a_draft_reads_no_variable_of_the_engines_environment(room: Room) 
     answer = await room.browser("otto").post("/config/check", {"text": draft})
     assert answer.json()["in_order"] is False
     assert "hunter2" not in answer.text
+
+
+async def test_a_draft_is_no_longer_than_a_file_may_be(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    comment = "contexts: {demo: {}}  #"
+    for extra, status in ((0, 200), (1, 422)):
+        draft = comment + "x" * (1024 * 1024 - len(comment) + extra)
+        answer = await room.browser("otto").post("/config/check", {"text": draft})
+        assert answer.status_code == status
 
 
 async def test_checks_are_held_back(room: Room) -> None:

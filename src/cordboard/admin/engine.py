@@ -15,7 +15,7 @@ from cordboard.api.administration import report_as_json, server_as_json
 from cordboard.api.tools import TRY_STATUS, as_json
 from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.changes import changes, needs_restart
-from cordboard.config.load import ConfigSource, read
+from cordboard.config.load import MOST_KIB, ConfigSource, read
 from cordboard.config.schema import Config
 from cordboard.errors import ConfigError, ConfigProblem, NotThere, RequestRefused
 from cordboard.tools.known_secrets import KnownSecrets
@@ -80,8 +80,8 @@ class Change(Gives):
 
 
 class Draft(Takes):
-    text: str | None = None
-    """YAML in place of the file's; left out: the file as it is now."""
+    text: str | None = Field(None, max_length=MOST_KIB * 1024)
+    """YAML in place of the file's, as long as a file may be; left out: the file as it is now."""
 
 
 class Checked(Gives):
@@ -293,14 +293,18 @@ async def try_tool(ask: Ask) -> Tried:
 
 def _context_of_try(ask: Ask) -> str | None:
     """Return the context, if it has the tool. Raises `RequestRefused` 403 for a caller who may not
-    run a tool with such effects."""
+    run a tool with such effects, and 404 if those of a tool that is not offered are unknown: its
+    server may come back before the try."""
     context = ask.body.context
     if not ask.who.rights.covers(context) or context not in ask.services.config().contexts:
         return None
     rows = ask.services.operations.engine.tools(context).rows
-    effects = {row.name: row.effects for row in rows}.get(ask.params["name"], "")
-    if effects in _TRY:
+    offered = {row.name: row.effects for row in rows if row.offered}
+    effects = offered.get(ask.params["name"])
+    if effects is not None:
         ask.need(_TRY[effects])
+    elif not ask.who.rights.may(Permission.TOOLS_TRY_DESTRUCTIVE):
+        raise RequestRefused(404, "not_there", "the context does not offer this tool now")
     return str(context)
 
 

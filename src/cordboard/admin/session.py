@@ -205,8 +205,8 @@ def _hold_back_address(ask: Ask) -> str:
 def _hold_back_strangers(ask: Ask, name: str) -> None:
     """Hold back guessing from one address, of one name, and of all. Raises `RequestRefused` 429.
 
-    Whoever guesses from many addresses keeps the last two empty. That does not keep a user out at
-    an address from which they have signed in before.
+    Guesses from many addresses keep the last two buckets empty. That does not keep a user out at an
+    address from which they have signed in before.
     """
     if not ask.services.has_signed_in(name, _hold_back_address(ask)):
         ask.services.paces.take(SIGN_IN, f"name {name}")
