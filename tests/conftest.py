@@ -104,6 +104,7 @@ SLOW = (
     "tests/oracle/",
     "tests/repository/test_plain_english.py",
     "tests/runtime/reload/",
+    "tests/runtime/test_setup_check.py",
     "tests/telephony/",
     "tests/testkit/emulators/",
     "tests/tools/test_large_json.py",

@@ -17,6 +17,7 @@ from cordboard.cli import (
     chat,
     check,
     demo,
+    doctor,
     elevenlabs,
     emulate,
     import_,
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, demo, call, chat, emulate, check, reload, tools, version):
+for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")

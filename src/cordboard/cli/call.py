@@ -64,13 +64,13 @@ def command(
     this machine. Without a ledger, a filler is taken for the answer.
     Exit status 0 when the call was answered and every line got an answer.
     """
-    lines = _Lines(tuple(say or ()), tuple(wav or ()))
+    lines = Lines(tuple(say or ()), tuple(wav or ()))
     _check(lines, context, via, target, record)
     require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
-    placed = run_async(_place(loaded.config, name, lines, via, target, quiet=json))
+    placed = run_async(place(loaded.config, name, lines, via, target, quiet=json))
     if record is not None:
         placed.line.write_wav(record)
     if json:
@@ -80,11 +80,11 @@ def command(
         print_json(call_as_json(placed.history))
     elif target:
         _print_from_outside(placed)
-    if not _all_answered(placed, lines):
+    if not all_answered(placed, lines):
         raise typer.Exit(1)
 
 
-class _Lines:
+class Lines:
     """The caller's lines."""
 
     def __init__(self, texts: tuple[str, ...], files: tuple[Path, ...]) -> None:
@@ -106,7 +106,7 @@ class _Lines:
         return script
 
 
-def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | None) -> None:
+def _check(lines: Lines, context: str, via: Via, target: str, record: Path | None) -> None:
     """Refuse impossible options, before anything is started."""
     if not lines.texts and not lines.files:
         raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
@@ -121,7 +121,7 @@ def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | No
         )
 
 
-def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
+def all_answered(placed: PlacedCall, lines: Lines) -> bool:
     """Return True if every line was spoken and answered; print those that were not."""
     unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
     for text in unanswered:
@@ -132,9 +132,11 @@ def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
     return not unanswered and said == count
 
 
-async def _place(
-    config: Config, context: str, lines: _Lines, via: Via, target: str, *, quiet: bool
+async def place(
+    config: Config, context: str, lines: Lines, via: Via, target: str, *, quiet: bool
 ) -> PlacedCall:
+    """Place the call and print it while it lasts; `quiet`: to standard error. Raises
+    `CordboardError` when there is no call."""
     from rich.console import Console
 
     from cordboard.cli.live import LivePrinter
