@@ -6,10 +6,13 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Response
 
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Asterisk
@@ -127,6 +130,33 @@ async def test_a_wrong_password_shows_the_entry_of_the_user(place: Place) -> Non
     assert said.startswith("Asterisk refuses ARI user 'cordboard' (401)")
     assert "[cordboard]\ntype = user\nread_only = no\npassword_format = crypt" in fix
     assert "wr0ng-one" not in said + fix
+
+
+async def test_an_asterisk_without_ari_gets_the_lines_that_enable_it(
+    place: Place,
+) -> None:
+    def absent(connection: ServerConnection, request: object) -> Response:
+        return connection.respond(HTTPStatus.NOT_FOUND, "not here")
+
+    async with serve(place.pbx._serve, "127.0.0.1", 0, process_request=absent) as server:
+        port = server.sockets[0].getsockname()[1]
+        place.asterisk["url"] = f"http://127.0.0.1:{port}"
+        state, said, fix = await place.step("ari")
+    assert state == "bad"
+    assert said.startswith(f"no ARI at http://127.0.0.1:{port} (404)")
+    assert "[general]\nenabled = yes" in fix
+
+
+async def test_a_module_that_should_answer_is_named_by_its_request(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def without(request: dict[str, Any]) -> tuple[int, Any]:
+        return 404, {"message": "Resource not found"}
+
+    monkeypatch.setattr(place.pbx, "_answer", without)
+    state, said, fix = await place.step("ari")
+    assert (state, said) == ("bad", "GET asterisk/info: 404 Resource not found")
+    assert "module load res_ari_asterisk.so" in fix
 
 
 @pytest.mark.parametrize(

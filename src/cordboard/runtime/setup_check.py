@@ -56,7 +56,7 @@ _ALWAYS = tuple(
         "res_ari_events",
     )
 )
-"""Modules that each call by ARI needs."""
+"""Modules that each call by ARI needs: 22.10.1 without any one of them brings no caller to us."""
 _BY_MEDIA: Mapping[str, tuple[str, ...]] = {
     "audiosocket": ("chan_audiosocket.so", "res_audiosocket.so"),
     "websocket": ("chan_websocket.so",),
@@ -71,7 +71,8 @@ _BY_CODEC: Mapping[str, str] = {
 }
 """Module that translates each codec; slin needs none."""
 _OF_PHONES = ("codec_ulaw.so", "codec_alaw.so")
-"""Most telephone lines are one of these; Asterisk translates their sound for `slin` transports."""
+"""Most telephone lines are one of these. Without `codec_ulaw` alone, Asterisk 22.10.1 translates by
+way of a-law; without both, calls are silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,9 @@ def _ari_fix(error: AsteriskError, asterisk: Asterisk) -> Fix:
         )
     if str(error).startswith("no ARI"):
         return Fix(
-            "Enable ARI in ari.conf, and load its module",
-            "; ari.conf\n[general]\nenabled = yes\n\nasterisk -rx 'module load res_ari.so'",
+            "Enable ARI in ari.conf, and load its modules",
+            "; ari.conf\n[general]\nenabled = yes\n\nasterisk -rx 'module load res_ari.so'\n"
+            "asterisk -rx 'module load res_ari_events.so'",
         )
     if error.status:
         return Fix(
@@ -266,7 +268,7 @@ def _codecs(facts: AsteriskFacts, asterisk: Asterisk) -> Step:
     missing = [name for name in needed if name not in facts.modules]
     if missing:
         state: State = "bad" if _BY_CODEC.get(chosen) in missing else "warn"
-        said = f"not running: {', '.join(missing)}; calls that need a translation have no sound"
+        said = f"not running: {', '.join(missing)}; calls that need them have a worse sound or none"
         return Step("codecs", state, what, said, _load(missing))
     if chosen == "g722" and not g722.installed():
         said = "asterisk.codec is g722, and the package G722 is not installed"

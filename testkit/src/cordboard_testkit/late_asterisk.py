@@ -124,7 +124,7 @@ class LateCall:
 
 
 class LateAsterisk:
-    """An Asterisk for one engine. `delays` is the delay of each connection in seconds; default: none."""
+    """An Asterisk for one engine. `delays` is the delay of each connection in seconds."""
 
     def __init__(
         self, delays: Iterator[float] | None = None, *, checks_password: bool = False
