@@ -10,9 +10,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from .commands import typed
 
 from cordboard_testkit.free_ports import free_port
+
+from .commands import typed
 
 
 def file(folder: Path, **more: Any) -> Path:
