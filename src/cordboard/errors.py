@@ -36,6 +36,8 @@ the narrowest class it can handle; a message never contains a secret.
     ├── ChatRefused            a written conversation cannot begin or continue
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
+    ├── HistoryError           the history of calls cannot be read, or a query of it is wrong
+    │   └── IndexDamaged       the index must be made anew from the ledgers
     ├── NotThere               there is nothing with the requested name
     ├── ExtraMissing           a requested feature needs an extra that is not installed
     └── KitError               the test kit (`cordboard_testkit`) cannot do its part
@@ -240,6 +242,14 @@ class EngineRefused(CordboardError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class HistoryError(CordboardError):
+    """The history of calls cannot be read or written, or a query of it is wrong."""
+
+
+class IndexDamaged(HistoryError):
+    """The index of calls is damaged; it can be made anew from the ledgers."""
 
 
 class NotThere(CordboardError):

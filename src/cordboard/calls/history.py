@@ -80,6 +80,20 @@ class Gap:
 
 
 @dataclass(slots=True)
+class Recording:
+    """The recording of a call. Times are ms since the offer."""
+
+    path: str
+    """Relative to `calls.directory`."""
+    began_ms: int
+    """The file begins at this moment."""
+    duration_ms: int | None = None
+    """None while it goes on, and after the engine was killed."""
+    muted: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pauses: from, to; None if it was not resumed."""
+
+
+@dataclass(slots=True)
 class Silence:
     """A silence that was too long. Times are ms since the offer."""
 
@@ -133,7 +147,9 @@ class CallHistory:
     started_at: str = ""
     source: str = ""
     caller_number: str = ""
+    caller_name: str = ""
     called_number: str = ""
+    external_id: str = ""
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
@@ -142,6 +158,13 @@ class CallHistory:
     silences: list[Silence] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    failed_parts: list[LedgerLine] = field(default_factory=list)
+    """The `call.trouble` lines."""
+    keys: list[LedgerLine] = field(default_factory=list)
+    """The `caller.key` lines."""
+    used: list[LedgerLine] = field(default_factory=list)
+    """The `agent.used` lines."""
+    recording: Recording | None = None
     gaps: list[Gap] = field(default_factory=list)
     """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
@@ -149,6 +172,9 @@ class CallHistory:
     """Empty while the call runs, and after its engine was killed until the next one starts."""
     reason: str = ""
     ended_ms: int | None = None
+    cost: float | None = None
+    """None if no cost is known."""
+    currency: str = ""
 
     @classmethod
     def from_lines(cls, lines: Iterable[LedgerLine]) -> CallHistory:
@@ -257,6 +283,10 @@ class _Reader:
             self._tool(kind, line)
         elif kind in ("agent.held", "agent.resumed", "call.silence"):
             self._manners(kind, line)
+        elif kind in ("agent.used", "caller.key"):
+            (self.history.used if kind == "agent.used" else self.history.keys).append(line)
+        elif kind.startswith("recording."):
+            self._record(kind, line)
         elif kind.startswith(("caller.", "agent.", "turn.")):
             self._talk(kind, line)
         else:
@@ -267,6 +297,8 @@ class _Reader:
         if kind == "call.offered":
             for name in ("call_id", "started_at", "source", "caller_number", "called_number"):
                 setattr(history, name, line[name])
+            history.caller_name = line.get("caller_name", "")
+            history.external_id = line.get("external_id", "")
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]
@@ -274,6 +306,7 @@ class _Reader:
             history.connected_ms = line["at_ms"]
         elif kind == "call.trouble":
             history.troubles.append(f"{line['where']}: {line['message']}")
+            history.failed_parts.append(line)
         elif kind == "ledger.gap":
             history.gaps.append(Gap(line["lost"], line["since_ms"], line["at_ms"]))
         elif kind == "line.transfer":
@@ -281,6 +314,20 @@ class _Reader:
         elif kind == "call.ended":
             history.outcome, history.reason = line["outcome"], line["reason"]
             history.ended_ms = line["at_ms"]
+            history.cost, history.currency = line.get("cost"), line.get("currency", "")
+
+    def _record(self, kind: str, line: LedgerLine) -> None:
+        at, recording = line["at_ms"], self.history.recording
+        if kind == "recording.started":
+            self.history.recording = Recording(line["path"], at)
+        elif recording is None:
+            return
+        elif kind == "recording.paused":
+            recording.muted.append((at, None))
+        elif kind == "recording.resumed" and recording.muted:
+            recording.muted[-1] = (recording.muted[-1][0], at)
+        elif kind == "recording.stopped":
+            recording.duration_ms = line["duration_ms"]
 
     def _talk(self, kind: str, line: LedgerLine) -> None:
         if kind == "caller.started":
