@@ -16,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from cordboard.calls.ledger_file import REFUSED_OFFERS
+
 LedgerLine = Mapping[str, Any]
 
 
@@ -225,6 +227,12 @@ class CallHistory:
 def read(path: Path) -> CallHistory:
     """Return the history in a ledger file. Raises `OSError` if it cannot be read."""
     return CallHistory.from_lines(read_lines(path))
+
+
+def ledgers(directory: Path) -> list[Path]:
+    """Return all ledgers in a directory of calls, by day and name."""
+    found = directory.glob("????-??-??/*.jsonl")
+    return sorted(path for path in found if path.name != REFUSED_OFFERS)
 
 
 def find(directory: Path, call_id: str) -> Path | None:

@@ -37,7 +37,7 @@ def list_calls(
     """List the last calls of `calls.directory`, the newest first. Written conversations too."""
     from cordboard.cli.screen import calls_table, print_json, terminal
 
-    rows = [_row(history) for history in _newest(_directory(config), limit)]
+    rows = [_row(history) for history in _newest(calls_directory(config), limit)]
     if json:
         print_json(rows)
     else:
@@ -131,25 +131,32 @@ def _row(history: CallHistory) -> dict[str, Any]:
     }
 
 
-def _directory(config: Path) -> Path:
-    """Return `calls.directory`. Only that key of the file is read: the rest may need the engine's
-    environment. Raises `ConfigError`."""
+def calls_directory(config: Path) -> Path:
+    """Return `calls.directory`. Raises `ConfigError`."""
+    from cordboard.config.schema import Calls
+
+    text = text_at(config, ("calls", "directory"))
+    return Calls().directory if text is None else Path(text)
+
+
+def text_at(config: Path, key: tuple[str, ...]) -> str | None:
+    """Return the text of one key, None if it is left out. Only that key of the file is read: the
+    rest may need the engine's environment. Raises `ConfigError`."""
     from cordboard.config.environment import expand
     from cordboard.config.files import SecretFiles
     from cordboard.config.load import text_of
-    from cordboard.config.schema import Calls
     from cordboard.config.yaml_document import parse
 
     document = parse(text_of(config), str(config))
-    named = document.get(("calls", "directory"))
+    named = document.get(key)
     if named is None:
-        return Calls().directory
+        return None
     found = expand(str(named), os.environ, SecretFiles(config.parent))
     if found.missing or found.problems:
         why = [f"{name} is not set" for name in found.missing]
         message = "; ".join([*why, *found.problems])
-        raise ConfigError([document.problem(("calls", "directory"), message)])
-    return Path(found.text)
+        raise ConfigError([document.problem(key, message)])
+    return found.text
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
@@ -201,7 +208,7 @@ def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine], CallHistor
 def _by_id(call: str, config: Path) -> Path:
     from cordboard.calls.history import find
 
-    directory = _directory(config)
+    directory = calls_directory(config)
     exactly = find(directory, call)
     if exactly is not None:
         return exactly

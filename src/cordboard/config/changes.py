@@ -21,6 +21,7 @@ _FIXED = (
     "audiosocket.host",
     "audiosocket.port",
     "calls.directory",
+    "calls.index",
 )
 """Resources that the engine opens, or connects to, once in its life."""
 

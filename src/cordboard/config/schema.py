@@ -358,10 +358,32 @@ MOST_PATH = 1_000
 """Characters of a path: each part of it is examined in turn."""
 
 
+class CallIndex(Section):
+    """The index of all calls, made from the ledgers: for `cordboard history`."""
+
+    enabled: bool = Field(
+        False,
+        description="Keep it up to date while the engine runs. Otherwise `cordboard history` does "
+        "it first.",
+    )
+    database: SecretStr = Field(
+        SecretStr(""),
+        description="`postgresql://user:password@host/database`, with the extra `postgres`; "
+        "empty: SQLite, in the folder `history` of `calls.directory`.",
+    )
+
+
 class Calls(Section):
     """Rules for all calls."""
 
     directory: Path = Field(Path("var/calls"), description="Folder of the call ledgers.")
+    keep_days: int = Field(
+        0,
+        ge=0,
+        description="Days until a ledger is deleted, with its notes; 0: never. Recordings have "
+        "`recording.keep_days`.",
+    )
+    index: CallIndex = Field(CallIndex(), description="The index of all calls.")
     shutdown_grace_ms: int = Field(
         10_000, ge=0, description="Time that live calls have to end after SIGTERM."
     )

@@ -1,19 +1,22 @@
-"""All files of a call, to delete them together. Everything here blocks."""
+"""All files that hold words of a call, to delete them together. Everything here blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import glob
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from cordboard.calls.history import parse_lines
 from cordboard.calls.post_call.files import SUFFIX as JOB
+from cordboard.calls.recording.retention import PEAKS
 from cordboard.history.notes import notes_path
 
-PEAKS = ".peaks"
-"""Suffix of the file beside a recording that has its peaks."""
 _POST_CALL = ("post_call", "post_call/failed")
+_ERASED = b'{"type":"call.erased"}'
 
 
 def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
@@ -24,6 +27,7 @@ def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
         if line["type"] == "recording.started":
             recording = ledger.with_name(Path(str(line["path"])).name)
             found += [recording.with_suffix(PEAKS), recording]
+    found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
     found += _jobs(directory, call_ids(ledger, content))
     return [path for path in dict.fromkeys([*found, ledger]) if path.is_file()]
 
@@ -38,6 +42,38 @@ def delete_call(directory: Path, ledger: Path, content: bytes) -> None:
     """Delete the files of a call. Raises `OSError`."""
     for path in files_of(directory, ledger, content):
         path.unlink(missing_ok=True)
+
+
+def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Overwrite the wanted lines of a file of refused offers; return the ids that were in them.
+
+    Each line keeps its length, so that the engine may add lines meanwhile. Raises `OSError`.
+    """
+    found: list[str] = []
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "r+b", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        at = 0
+        for raw in file.readall().splitlines(keepends=True):
+            if (line := _refused(raw)) is not None and wanted(line):
+                os.pwrite(descriptor, _ERASED.ljust(len(raw.rstrip(b"\n"))), at)
+                found.append(str(line.get("call_id")))
+            at += len(raw)
+        os.fsync(descriptor)
+    return found
+
+
+def refused_offers(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Return the ids of the lines that `blank_refused` would overwrite. Raises `OSError`."""
+    lines = map(_refused, path.read_bytes().splitlines())
+    return [str(line.get("call_id")) for line in lines if line is not None and wanted(line)]
+
+
+def _refused(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return line if isinstance(line, dict) and line.get("type") == "call.refused" else None
 
 
 def _jobs(directory: Path, ids: set[str]) -> Iterator[Path]:

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import structlog
 
+from cordboard.calls.ledger_file import REFUSED_OFFERS
 from cordboard.errors import HistoryError, IndexDamaged
-from cordboard.history.call_files import delete_call
+from cordboard.history.call_files import blank_refused, delete_call
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.ledger_rows import call_of, refused_in
 from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
@@ -32,7 +33,6 @@ log = structlog.get_logger()
 
 DAYS = "????-??-??"
 LEDGERS = ".jsonl"
-REFUSED_FILE = "refused.jsonl"
 BATCH = 200
 """Ledgers in one transaction."""
 LARGEST = 256_000_000
@@ -174,8 +174,12 @@ class Indexer:
             log.warning("ledger_not_indexed", file=file, error=str(error))
             content = b""
         state = FileState(len(content), state.modified_ns, state.notes_ns) if content else state
-        if path.name == REFUSED_FILE:
-            self._put(IndexedFile(file, state, refused_in(file, content)))
+        if path.name == REFUSED_OFFERS:
+            refused = refused_in(file, content)
+            if any(each.row.id in self._erased for each in refused):
+                blank_refused(path, lambda line: str(line.get("call_id")) in self._erased)
+                refused = [each for each in refused if each.row.id not in self._erased]
+            self._put(IndexedFile(file, state, refused))
             return
         call, is_open = call_of(file, content, self._notes(path) if state.notes_ns else NONE)
         if call is not None and (path.stem in self._erased or call.row.id in self._erased):

@@ -230,7 +230,9 @@ class SqlHistoryStore:
         engine = self._opened()
         with _understood():
             if self._path is None:
-                with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                with engine.connect() as connection:
+                    connection.connection.rollback()  # the pool's ping has begun a transaction
+                    connection.execution_options(isolation_level="AUTOCOMMIT")
                     self._text.forget(connection)
                     for each in (_calls, _marks):
                         connection.exec_driver_sql(f"VACUUM (FULL) {each.name}")
@@ -239,10 +241,13 @@ class SqlHistoryStore:
                 self._text.forget(connection)
             raw = engine.raw_connection()  # VACUUM cannot run in a transaction
             try:
-                raw.cursor().execute("VACUUM")
-                raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                cursor = raw.cursor()
+                cursor.execute("VACUUM")
+                busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 raw.close()
+        if busy:
+            raise HistoryError("the index is in use; remains of removed calls are in its log")
 
     # Reading.
 

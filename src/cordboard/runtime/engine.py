@@ -44,6 +44,8 @@ from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.retention import sweep_ledgers
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -200,6 +202,10 @@ class Engine:
         return self.reloader.config
 
     @property
+    def _directory(self) -> Path:
+        return self._begun_with.calls.directory
+
+    @property
     def http_port(self) -> int:
         """The HTTP port in use."""
         return self._http.port
@@ -270,7 +276,7 @@ class Engine:
         stack.push_async_callback(self._usage.close)
         self.load.start()
         stack.callback(self.load.stop)
-        sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
+        sweeping = asyncio.create_task(self._sweep_calls(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
@@ -293,6 +299,18 @@ class Engine:
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
+        if self._begun_with.calls.index.enabled:
+            keeper = await asyncio.to_thread(self._open_index)
+            stack.push_async_callback(asyncio.to_thread, keeper.close)
+
+    def _open_index(self) -> IndexKeeper:
+        """Begin to keep the index of calls. Blocks: SQLAlchemy is imported only now."""
+        from cordboard.history.sql_store import SqlHistoryStore
+
+        url = self._begun_with.calls.index.database.get_secret_value()
+        keeper = IndexKeeper(self._directory, SqlHistoryStore(self._directory, url))
+        keeper.start()
+        return keeper
 
     def _prepare_folder(self, directory: Path) -> None:
         """Check the folder for ledgers before the first call. Blocks."""
@@ -323,13 +341,14 @@ class Engine:
             log.error("mcp_orphans_not_swept", error=str(error))
         self._pool.open()
 
-    async def _sweep_recordings(self) -> None:
-        """Delete old recordings now and once a day."""
+    async def _sweep_calls(self) -> None:
+        """Delete old recordings and ledgers now and once a day."""
         while True:
             contexts = self._config.contexts
             keep = {name: context.recording.keep_days for name, context in contexts.items()}
-            today = datetime.datetime.now().astimezone().date()
-            await asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
+            today, directory = datetime.datetime.now().astimezone().date(), self._directory
+            await asyncio.to_thread(sweep, directory, keep, today)
+            await asyncio.to_thread(sweep_ledgers, directory, self._config.calls.keep_days, today)
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:
