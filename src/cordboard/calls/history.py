@@ -33,6 +33,13 @@ class ToolUse:
     message: str = ""
     answered_ms: int | None = None
     filler: str = ""
+    tool: str = ""
+    """Internal id, such as `mcp:crm:find`."""
+    tries: int = 1
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """The data that the agent received."""
+    cut: list[str] = field(default_factory=list)
+    """Parts of the data that it did not receive."""
     parent: str = ""
     """For a step of a workflow: the id of the workflow's tool call."""
     reason: str = ""
@@ -413,7 +420,7 @@ class _Reader:
         ask_id = line["ask_id"]
         if kind == "tool.asked":
             use = ToolUse(ask_id, line["name"], line["arguments"], line["at_ms"])
-            use.parent = line.get("parent", "")
+            use.parent, use.tool = line.get("parent", ""), line.get("tool", "")
             self._uses[ask_id] = use
             self._turn(line["turn"]).tools.append(use)
         elif ask_id in self._uses:
@@ -424,6 +431,8 @@ class _Reader:
                 use.status, use.message = line["status"], line["message"]
                 use.answered_ms = line["at_ms"]
                 use.reason, use.source = line.get("reason", ""), line.get("source", "run")
+                use.tries, use.sent = line.get("tries", 1), line.get("sent", {})
+                use.cut = line.get("cut", [])
             elif kind == "tool.late":
                 use.late, use.late_told = line["message"], line["told"]
 

@@ -88,8 +88,8 @@ def draw_call(
     from cordboard import private_files
     from cordboard.calls.picture import draw, who_spoke
 
-    path, lines, history = _ledger(call, config)
-    recorded = _recording(path, lines)
+    path, _, history = _ledger(call, config)
+    recorded = _recording(path, history)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -221,20 +221,18 @@ def _by_id(call: str, config: Path) -> Path:
     return begun[0]
 
 
-def _recording(path: Path, lines: list[LedgerLine]) -> tuple[Samples, Samples, float] | None:
+def _recording(path: Path, history: CallHistory) -> tuple[Samples, Samples, float] | None:
     """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None if
-    there is no recording. It is beside the ledger, also when both were moved."""
+    there is no recording."""
     import numpy as np
 
     from cordboard.audio.wav import read_stereo
+    from cordboard.history.call_record import recording_of
 
-    begun = next((line for line in lines if line["type"] == "recording.started"), None)
-    if begun is None:
-        return None
-    file = path.with_name(Path(begun["path"]).name)
-    if not file.is_file():
+    file = recording_of(path, history.recording)
+    if file is None or history.recording is None:
         return None
     caller, agent = (
         np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(file, 8000)
     )
-    return caller, agent, float(begun["at_ms"])
+    return caller, agent, float(history.recording.began_ms)

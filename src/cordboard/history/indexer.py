@@ -6,7 +6,7 @@ those before it (9.5 kB on average). A pass costs little when nothing happens: f
 time is unchanged are not listed, and in them only the ledgers of calls that had not ended are
 looked at.
 
-Everything here blocks. `IndexKeeper` does it in a thread of low priority beside the calls.
+Everything here blocks. `IndexKeeper` does it in a thread beside the calls.
 """
 
 from __future__ import annotations
@@ -35,22 +35,31 @@ DAYS = "????-??-??"
 LEDGERS = ".jsonl"
 BATCH = 200
 """Ledgers in one transaction."""
+GENTLE_BATCH = 50
+"""Ledgers in one transaction beside calls: some ms without a pause."""
+GENTLE_PAUSE = 0.001
+"""Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
+every frame of every call would wait that long."""
 LARGEST = 256_000_000
 """Bytes of a file that is read: a ledger of a day-long call has some 20 MB."""
 INTERVAL = 5.0
 """Seconds between two passes beside the calls."""
 _SETTLED_NS = 2_000_000_000
 """Age of a folder's time from which another change cannot have the same time."""
-_NICE = 15
 
 
 class Indexer:
     """Brings one store up to date with one directory of calls. Not for several threads."""
 
     def __init__(
-        self, directory: Path, store: HistoryStore, stopped: Callable[[], bool] = lambda: False
+        self,
+        directory: Path,
+        store: HistoryStore,
+        stopped: Callable[[], bool] = lambda: False,
+        *,
+        gently: bool = False,
     ) -> None:
-        """`stopped` ends a pass early; the next one continues."""
+        """`stopped` ends a pass early; the next one continues. `gently`: beside calls."""
         self._directory = directory
         self._store = store
         self._stopped = stopped
@@ -60,6 +69,8 @@ class Indexer:
         self._index = ""
         """The index that has them."""
         self._batch: list[IndexedFile] = []
+        self._most = GENTLE_BATCH if gently else BATCH
+        self._pause = GENTLE_PAUSE if gently else 0.0
         self.removed = 0
         """Files whose rows were removed since the last `scrub` of the store."""
 
@@ -202,8 +213,10 @@ class Indexer:
 
     def _put(self, file: IndexedFile) -> None:
         self._batch.append(file)
-        if len(self._batch) >= BATCH:
+        if len(self._batch) >= self._most:
             self._flush()
+        if self._pause:
+            time.sleep(self._pause)
 
     def _flush(self) -> None:
         if self._batch:
@@ -227,13 +240,19 @@ def _content(path: Path) -> bytes:
 
 
 class IndexKeeper:
-    """Keeps an index up to date beside the calls: one thread, of low priority."""
+    """Keeps an index up to date beside the calls: one thread, in small pieces with pauses.
+
+    The thread has the priority of all others: one of low priority that holds Python's lock while
+    another program has its processor would stop the calls (108 ms, measured on a busy machine).
+    """
 
     def __init__(self, directory: Path, store: HistoryStore, *, interval: float = INTERVAL) -> None:
         self._stop = threading.Event()
         self._store = store
-        self._indexer = Indexer(directory, store, self._stop.is_set)
+        self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
         self._interval = interval
+        self.passes = 0
+        """Completed passes: after the next one, the index has all that is on disk now."""
         self.trouble = ""
         """Reason why the index is not kept up to date; empty if it is."""
         self._thread = threading.Thread(target=self._work, name="cordboard-history", daemon=True)
@@ -250,8 +269,6 @@ class IndexKeeper:
         self._store.close()
 
     def _work(self) -> None:
-        with contextlib.suppress(OSError):  # a container may forbid it
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         while not self._stop.is_set():
             self._pass()
             self._stop.wait(self._interval)
@@ -271,3 +288,4 @@ class IndexKeeper:
             self.trouble = str(error) or repr(error)
         else:
             self.trouble = ""
+            self.passes += 1

@@ -24,7 +24,7 @@ def call_of(file: str, content: bytes, notes: Notes) -> tuple[IndexedCall | None
     is something else. A half-written line at the end is left out."""
     try:
         history = CallHistory.from_lines(parse_lines(content))
-        row = _row(file, history, notes)
+        row = row_of(file, history, notes)
         said: dict[str, list[str]] = {"caller": [], "agent": []}
         for who, text in history.transcript():
             said[who] += words_of(text)
@@ -39,7 +39,9 @@ def refused_in(file: str, content: bytes) -> list[IndexedCall]:
     return [IndexedCall(row) for line in _objects(content) if (row := _refused(file, line))]
 
 
-def _row(file: str, history: CallHistory, notes: Notes) -> CallRow:
+def row_of(file: str, history: CallHistory, notes: Notes) -> CallRow:
+    """Return the row of a call. Raises `KeyError`, `TypeError` or `ValueError` for a history that
+    is not of a whole ledger."""
     if not history.call_id:
         raise ValueError("no call.offered")
     turns = history.caller_turns

@@ -546,11 +546,11 @@ def _understood() -> Iterator[None]:
     """Turn the errors of databases into ours. They name no values: callers' words are values."""
     try:
         yield
-    except SQLAlchemyError as error:
-        origin = error.orig if isinstance(error, DBAPIError) else None
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        origin = error.orig if isinstance(error, DBAPIError) else error
         code = getattr(origin, "sqlite_errorcode", 0) & 0xFF
         missing = "no such table" in str(origin)
-        reason = str(origin or type(error).__name__).splitlines()[0]
+        reason = (str(origin) or type(error).__name__).splitlines()[0]
         if code in _DAMAGED or missing:
             raise IndexDamaged(f"the index of calls is damaged: {reason}") from None
         raise HistoryError(f"the index of calls cannot be used: {reason}") from None
