@@ -19,7 +19,7 @@ from cordboard.history.indexer import Indexer, IndexKeeper
 from cordboard.history.notes import Notes, read_notes, write_notes
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.sql_store import SqlHistoryStore
-from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.patience import until
 
 from .conftest import History
 from .ledgers import NOON, Told, refuse
@@ -30,10 +30,10 @@ def test_a_call_is_listed_while_it_runs_and_again_when_it_has_ended(history: His
     content = call.content()
     lines = content.splitlines(keepends=True)
     path = call.write(history.directory)
-    for until in range(1, len(lines)):
-        path.write_bytes(b"".join(lines[:until]))
+    for count in range(1, len(lines)):
+        path.write_bytes(b"".join(lines[:count]))
         history.indexer.catch_up()
-        assert history.ids(outcome="not ended") == ["a"], until
+        assert history.ids(outcome="not ended") == ["a"], count
     path.write_bytes(content)
     assert history.indexer.catch_up() == 1
     (row,) = history.rows()
@@ -199,13 +199,15 @@ def remove(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [overwrite, spoil_pages, drop_table, other_version, remove])
-def test_an_index_that_is_harmed_is_made_anew(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+async def test_an_index_that_is_harmed_is_made_anew(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
     Told("a").write(tmp_path)
     store = store_of(tmp_path)
     Indexer(tmp_path, store).catch_up()
     store.close()
     harm(index_file(tmp_path))
-    listed(tmp_path, ["a"])
+    await listed(tmp_path, ["a"])
 
 
 def test_an_index_that_is_deleted_under_a_running_engine_is_made_anew(tmp_path: Path) -> None:
@@ -260,23 +262,15 @@ def test_damage_that_only_a_reader_meets_is_mended_by_the_keeper(tmp_path: Path)
     keeper.close()
 
 
-def listed(directory: Path, expected: list[str]) -> None:
-    """Run a keeper until the index has these calls."""
-    seen: list[list[str]] = []
-
+async def listed(directory: Path, expected: list[str]) -> None:
+    """Run a keeper for one pass: the index has these calls."""
     store = SqlHistoryStore(directory)
     keeper = IndexKeeper(directory, store, interval=0.01)
     keeper.start()
     try:
-        for _ in range(round(PATIENCE / 0.02)):
-            try:
-                seen.append([row.id for row in store.find(CallQuery()).rows])
-            except HistoryError:
-                seen.append([])
-            if seen[-1] == expected:
-                return
-            keeper._stop.wait(0.02)
-        raise AssertionError((seen[-1], keeper.trouble))
+        await until(lambda: keeper.passes > 0, keeper.trouble)
+        assert [row.id for row in store.find(CallQuery()).rows] == expected
+        assert store.facets(CallQuery())["context"] == {"booking": len(expected)}
     finally:
         keeper.close()
 

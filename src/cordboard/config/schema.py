@@ -6,6 +6,7 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -371,6 +372,14 @@ class CallIndex(Section):
         description="`postgresql://user:password@host/database`, with the extra `postgres`; "
         "empty: SQLite, in the folder `history` of `calls.directory`.",
     )
+
+    @field_validator("database")
+    @classmethod
+    def _of_postgresql(cls, database: SecretStr) -> SecretStr:
+        url = database.get_secret_value()
+        if url and not re.fullmatch(r"postgresql://[^/\s]+/[^/\s]+", url):
+            raise ValueError("expected postgresql://user:password@host/database, or nothing")
+        return database
 
 
 class Calls(Section):

@@ -246,7 +246,16 @@ class IndexKeeper:
     another program has its processor would stop the calls (108 ms, measured on a busy machine).
     """
 
-    def __init__(self, directory: Path, store: HistoryStore, *, interval: float = INTERVAL) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        store: HistoryStore,
+        on_internal_error: Callable[[str], None] = lambda _: None,
+        *,
+        interval: float = INTERVAL,
+    ) -> None:
+        """`on_internal_error(where)` counts an unexpected error."""
+        self._on_internal_error = on_internal_error
         self._stop = threading.Event()
         self._store = store
         self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
@@ -282,10 +291,14 @@ class IndexKeeper:
             except IndexDamaged as error:
                 log.warning("history_index_rebuilt", reason=str(error))
                 self._indexer.rebuild()
-        except Exception as error:  # thread border: calls continue, and so does the next pass
+        except (HistoryError, OSError) as error:
             if str(error) != self.trouble:
-                log.exception("history_not_indexed", error=repr(error))
-            self.trouble = str(error) or repr(error)
+                log.error("history_not_indexed", error=str(error))
+            self.trouble = str(error)
+        except Exception as error:  # thread border: calls continue, and so does the next pass
+            log.exception("history_not_indexed", error=repr(error))
+            self._on_internal_error("history")
+            self.trouble = repr(error)
         else:
             self.trouble = ""
             self.passes += 1

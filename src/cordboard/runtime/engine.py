@@ -300,17 +300,17 @@ class Engine:
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
         if self._begun_with.calls.index.enabled:
-            keeper = await asyncio.to_thread(self._open_index)
+            keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
             stack.push_async_callback(asyncio.to_thread, keeper.close)
+            keeper.start()
 
-    def _open_index(self) -> IndexKeeper:
-        """Begin to keep the index of calls. Blocks: SQLAlchemy is imported only now."""
+    def _make_index_keeper(self) -> IndexKeeper:
+        """Return what keeps the index of calls. Blocks: SQLAlchemy is imported only now."""
         from cordboard.history.sql_store import SqlHistoryStore
 
         url = self._begun_with.calls.index.database.get_secret_value()
-        keeper = IndexKeeper(self._directory, SqlHistoryStore(self._directory, url))
-        keeper.start()
-        return keeper
+        store = SqlHistoryStore(self._directory, url)
+        return IndexKeeper(self._directory, store, self._metrics.internal_error)
 
     def _prepare_folder(self, directory: Path) -> None:
         """Check the folder for ledgers before the first call. Blocks."""

@@ -26,6 +26,7 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.config.checks.tools import running_servers
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
+from cordboard.history.indexer import IndexKeeper
 from cordboard.mcp.fleet import troubles
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.metrics import Metrics
@@ -107,6 +108,8 @@ class EngineHealth:
     provider_health: ProviderHealth
     recordings: RecordingWriter
     reloader: Reloader
+    history: IndexKeeper | None = None
+    """Keeps the index of calls; None if the configuration leaves that out."""
     folder_warning: str = ""
     """Problem of the ledgers' folder that does not prevent writing."""
     _started_at: float = field(default_factory=time.monotonic)
@@ -127,6 +130,9 @@ class EngineHealth:
         if any(context.recording.enabled for context in self.reloader.config.contexts.values()):
             trouble = self.recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
+        if self.history is not None:
+            trouble = self.history.trouble
+            components["history"] = ComponentState(not trouble, trouble, required=False)
         if broken := installed().broken:
             told = "; ".join(map(str, broken))
             components["plugins"] = ComponentState(False, told, required=False)
