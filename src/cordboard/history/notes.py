@@ -1,4 +1,4 @@
-"""What people add to a call afterwards: notes, tags and a review.
+"""Notes, tags and the review that people add to a call afterwards.
 
 They have no other home, so they are not in the index but in a file beside the ledger,
 `{date}/{call id}.notes.json`: a backup of the calls has them, erasing a call takes them along, and

@@ -107,7 +107,7 @@ class CallQuery:
     text: str = ""
     """Words that were said: all must occur; `"two words"` is a phrase, `refund*` a beginning."""
     who: Speaker = ""
-    """Who said them; empty: either side."""
+    """The side that said them; empty: either."""
     columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Allowed values by name of `COLUMNS`."""
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class CallQuery:
     """Greatest duration."""
     cost_over: float | None = None
     within: frozenset[str] | None = None
-    """The only contexts that exist for whoever asks; None: all, and refused offers."""
+    """The only contexts that exist for the person who asks; None: all, and refused offers."""
 
     @property
     def terms(self) -> tuple[Term, ...]:
