@@ -130,6 +130,7 @@ def test_a_failed_write_leaves_the_old_rows_and_is_tried_again(
     history.add(Told("a"), Told("b"))
     for name in "ab":
         Told(name, context="sales").write(history.directory)
+    os.utime(history.directory / "2026-11-20", ns=(1, 1))
     with monkeypatch.context() as patched:
 
         def full(*_: object) -> None:

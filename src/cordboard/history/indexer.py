@@ -64,10 +64,12 @@ class Indexer:
         self._store = store
         self._stopped = stopped
         self._erased = ErasedCalls(directory)
-        self._days: dict[str, int] = {}
-        """Folders that are completely in the index, and their time."""
         self._index = ""
-        """The index that has them."""
+        """The index in which the last pass has ended."""
+        self._days: set[str] = set()
+        """Folders that are in it."""
+        self._settled: dict[str, int] = {}
+        """Folders that are completely in it, and their time."""
         self._batch: list[IndexedFile] = []
         self._most = GENTLE_BATCH if gently else BATCH
         self._pause = GENTLE_PAUSE if gently else 0.0
@@ -80,39 +82,38 @@ class Indexer:
         index = self._store.open()
         if index != self._index:
             self._index = index
-            self._days.clear()
+            self._settled.clear()
+            self._days = set(self._store.days())
         self._erased.refresh()
         self._batch.clear()
-        count = 0
-        days = {path.name: path for path in self._directory.glob(DAYS) if path.is_dir()}
-        first = not self._days
-        states = self._store.states() if first else None
-        gone = set(self._days) - set(days)
-        if states is not None:
-            gone |= {file.partition("/")[0] for file in states} - set(days)
-        for day in gone:
-            self._forget(self._known(day, states))
-            self._days.pop(day, None)
+        days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
+        for day in self._days - days:
+            self._forget(set(self._store.states(day)))
+        count, settled = 0, {}
         open_files = set(self._store.open_files())
         for day in sorted(days, reverse=True):
-            if self._stopped():
-                return count
-            modified = days[day].stat().st_mtime_ns
-            if self._days.get(day) == modified:
-                changed = self._changed_open(day, open_files)
-            else:
-                changed = self._changed_in(days[day], self._known(day, states))
-            for file, state in changed:
-                self._read(file, state)
-                count += 1
-                if self._stopped():
-                    return count
+            try:
+                modified = (self._directory / day).stat().st_mtime_ns
+                for file, state in self._changed(day, modified, open_files):
+                    self._read(file, state)
+                    count += 1
+                    if self._stopped():
+                        return count
+            except FileNotFoundError:  # the folder was deleted meanwhile
+                continue
             if time.time_ns() - modified > _SETTLED_NS:
-                self._days[day] = modified
-            else:
-                self._days.pop(day, None)
+                settled[day] = modified
         self._flush()
+        self._days, self._settled = days, settled
         return count
+
+    def _changed(
+        self, day: str, modified: int, open_files: set[str]
+    ) -> Iterator[tuple[str, FileState]]:
+        if self._settled.get(day) == modified:
+            yield from self._changed_open(day, open_files)
+        else:
+            yield from self._changed_in(self._directory / day, self._store.states(day))
 
     def rebuild(self) -> int:
         """Make the index anew; return the number of files."""
@@ -124,11 +125,6 @@ class Indexer:
         if self.removed:
             self._store.scrub()
             self.removed = 0
-
-    def _known(self, day: str, states: Mapping[str, FileState] | None) -> Mapping[str, FileState]:
-        if states is None:
-            return self._store.states(day)
-        return {file: state for file, state in states.items() if file.startswith(f"{day}/")}
 
     def _changed_in(
         self, folder: Path, known: Mapping[str, FileState]
@@ -223,7 +219,7 @@ class Indexer:
             self._store.put(self._batch)
             self._batch.clear()
 
-    def _forget(self, files: Mapping[str, FileState] | set[str]) -> None:
+    def _forget(self, files: set[str]) -> None:
         if files:
             self._store.remove(list(files))
             self.removed += len(files)

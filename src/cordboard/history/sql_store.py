@@ -172,11 +172,14 @@ class SqlHistoryStore:
 
     # Writing.
 
-    def states(self, day: str = "") -> Mapping[str, FileState]:
-        chosen = select(_files)
-        if day:
-            chosen = chosen.where(_begins(_files.c.file, f"{day}/"))
+    def days(self) -> Collection[str]:
+        chosen = select(func.substr(_files.c.file, 1, len("2026-11-22"))).distinct()
         with self._reading() as connection:
+            return connection.scalars(chosen).all()
+
+    def states(self, day: str) -> Mapping[str, FileState]:
+        with self._reading() as connection:
+            chosen = select(_files).where(_begins(_files.c.file, f"{day}/"))
             rows = connection.execute(chosen).all()
         return {
             row.file: FileState(row.size, row.modified_ns, row.notes_ns, row.is_open)

@@ -60,8 +60,11 @@ class HistoryStore(Protocol):
         """Delete everything and begin with an empty index, however damaged the old one is. Return
         the same as `open`."""
 
-    def states(self, day: str = "") -> Mapping[str, FileState]:
-        """Return the state of the files in the index; of one day's folder, or of all."""
+    def days(self) -> Collection[str]:
+        """Return the folders of the files in the index, `2026-11-22`."""
+
+    def states(self, day: str) -> Mapping[str, FileState]:
+        """Return the state of the files of one day's folder."""
 
     def open_files(self) -> Collection[str]:
         """Return the files of calls that had not ended."""
