@@ -288,7 +288,8 @@ REFERENCE = (
         ),
         (
             "calls: {index: {database: 'mysql://host/calls'}}",
-            "a.yaml:1: calls.index.database: expected postgresql://user:password@host/database, or nothing",
+            "a.yaml:1: calls.index.database: expected postgresql://user:password@host/database,"
+            " or nothing",
         ),
     ],
 )
