@@ -49,7 +49,8 @@ class SqliteText:
 
     def create(self, connection: Connection) -> None:
         connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE {NAME} USING fts5(caller, agent, tokenize='unicode61')"
+            f"CREATE VIRTUAL TABLE {NAME} USING fts5(caller, agent, "
+            "tokenize='unicode61', prefix='2 3')"
         )
 
     def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

@@ -234,7 +234,6 @@ class Cursor:
 
     started_ms: int
     id: str
-    file: str
 
     def sign(self, query: CallQuery, key: bytes) -> str:
         """Return it as text for the client."""
