@@ -98,8 +98,17 @@ def test_files_that_are_not_ledgers_are_left_out(history: History, tmp_path: Pat
     (folder / "refused.jsonl").write_bytes(b'{"type":"call.refused"}\n[]\nx')
     (folder / "link.jsonl").symlink_to(Told("away").write(tmp_path / "elsewhere"))
     os.mkfifo(folder / "pipe.jsonl")
+    (Path(os.fsdecode(os.fsencode(folder) + b"/\xff.jsonl"))).write_bytes(Told("x").content())
     history.add(Told("real"))
     assert history.ids() == ["real"]
+
+
+def test_a_very_long_call_is_found_by_its_first_words(history: History) -> None:
+    words = " ".join(f"\u6c34{number}" for number in range(80_000))
+    history.add(Told("long", turns=[(words, "x" * 3_000_000)], context="z" * 3000), Told("b"))
+    assert history.ids(text="\u6c340 \u6c349999") == ["long"]
+    assert history.ids(text="\u6c3479999") == []
+    assert history.ids() == ["long", "b"]
 
 
 def test_tags_and_reviews_are_filters_too(history: History) -> None:

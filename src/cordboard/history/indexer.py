@@ -136,7 +136,8 @@ class Indexer:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
+                    entry.name.encode()  # databases hold no other names
                     if entry.name.endswith(LEDGERS):
                         ledgers[entry.name] = entry.stat(follow_symlinks=False)
                     elif entry.name.endswith(SUFFIX):

@@ -14,6 +14,9 @@ from cordboard.history.notes import Notes
 from cordboard.history.query import CallRow, milliseconds, words_of
 from cordboard.history.store import IndexedCall
 
+MOST_CHARACTERS = 100_000
+"""Words of each side by which a call can be found: two hours of speech. A tsvector of PostgreSQL
+has at most 1 MB."""
 NOT_ENDED = "not ended"
 REFUSED = "refused"
 """Outcome of an offer that did not become a call."""
@@ -25,13 +28,13 @@ def call_of(file: str, content: bytes, notes: Notes) -> tuple[IndexedCall | None
     try:
         history = CallHistory.from_lines(parse_lines(content))
         row = row_of(file, history, notes)
-        said: dict[str, list[str]] = {"caller": [], "agent": []}
+        said = {"caller": "", "agent": ""}
         for who, text in history.transcript():
-            said[who] += words_of(text)
+            said[who] += f" {text}"
+        caller, agent = (words_of(text[:MOST_CHARACTERS]) for text in said.values())
     except (AttributeError, KeyError, TypeError, ValueError):  # not a ledger, or a damaged one
         return None, False
-    found = IndexedCall(row, tuple(said["caller"]), tuple(said["agent"]))
-    return found, history.ended_ms is None
+    return IndexedCall(row, caller, agent), history.ended_ms is None
 
 
 def refused_in(file: str, content: bytes) -> list[IndexedCall]:
