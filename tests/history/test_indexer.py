@@ -177,6 +177,8 @@ def test_the_index_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o700
         store.close()
+        opened = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.exists()]
+        assert not [path for path in opened if path.is_relative_to(tmp_path)]
     finally:
         os.umask(mask)
 

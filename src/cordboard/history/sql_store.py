@@ -6,6 +6,7 @@ of another version is deleted and made anew: it holds nothing that the ledgers d
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
 import threading
@@ -373,7 +374,7 @@ class SqlHistoryStore:
             private_files.make_folder(self._path.parent)
             if not self._path.exists():
                 _delete(self._path)  # a log without its file
-                private_files.open_lock(self._path)
+                os.close(private_files.open_lock(self._path))
             self._inode = self._path.stat().st_ino
         except OSError as error:
             raise HistoryError(f"the index {self._path} cannot be made: {error.strerror}") from None
