@@ -112,6 +112,7 @@ def test_numbers_are_found_exactly_by_their_beginning_and_by_the_last_four(
     assert history.ids(number_prefix="%") == ["d"]
     assert history.ids(number_prefix="%4533112233\U0010ffff") == ["d"]
     assert history.ids(number_last4="2233") == ["d", "c", "a"]
+    assert history.ids(id="c") == ["c"]
     assert history.ids(called="100") == ["e", "d", "c", "b", "a"]
 
 
@@ -163,7 +164,7 @@ def test_strange_characters_are_kept_or_replaced_but_never_stop_the_index(
 def test_a_search_without_a_word_and_unknown_filters_are_refused() -> None:
     for given, expected in (
         ({"text": ["?!"]}, "text: expected words to search for"),
-        ({"colour": ["red"]}, "there is no filter 'colour'; expected one of text, number"),
+        ({"colour": ["red"]}, "there is no filter 'colour'; expected one of text, id, number"),
         ({"since": ["yesterday"]}, "since: expected a time such as"),
         ({"waited_over_ms": ["1e9"]}, "waited_over_ms: expected a number"),
         ({"who": ["me"]}, "who: expected caller or agent"),

@@ -274,6 +274,20 @@ def test_damage_that_only_a_reader_meets_is_mended_by_the_keeper(tmp_path: Path)
     keeper.close()
 
 
+async def test_the_keeper_can_be_asked_to_look_now(tmp_path: Path) -> None:
+    store = SqlHistoryStore(tmp_path)
+    keeper = IndexKeeper(tmp_path, store, interval=3600)
+    keeper.start()
+    try:
+        await until(lambda: keeper.passes == 1)
+        Told("a").write(tmp_path)
+        keeper.look_now()
+        await until(lambda: keeper.passes == 2)
+        assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
+    finally:
+        keeper.close()
+
+
 async def listed(directory: Path, expected: list[str]) -> None:
     """Run a keeper for one pass: the index has these calls."""
     store = SqlHistoryStore(directory)

@@ -254,6 +254,7 @@ class IndexKeeper:
         """`on_internal_error(where)` counts an unexpected error."""
         self._on_internal_error = on_internal_error
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._store = store
         self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
         self._interval = interval
@@ -267,17 +268,24 @@ class IndexKeeper:
         """Begin. Returns at once."""
         self._thread.start()
 
+    def look_now(self) -> None:
+        """Make the next pass begin now: after a change of notes, or an erasure."""
+        self._wake.set()
+
     def close(self) -> None:
         """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""
         self._stop.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
         self._store.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
+            self._wake.clear()
             self._pass()
-            self._stop.wait(self._interval)
+            if not self._stop.is_set():
+                self._wake.wait(self._interval)
 
     def _pass(self) -> None:
         """Thread border: a failure is logged once, and tried again at the next pass."""

@@ -112,6 +112,8 @@ class CallQuery:
     """Allowed values by name of `COLUMNS`."""
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Allowed values by name of `MARKS`; one of them is enough."""
+    id: str = ""
+    """One call, by the id of its row."""
     number: str = ""
     """The caller's number, exactly."""
     number_prefix: str = ""
@@ -166,7 +168,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 _WHOLE = ("since_ms", "until_ms", "waited_over_ms", "longer_ms", "shorter_ms")
-_TEXTS = ("text", "number", "number_prefix", "number_last4", "called")
+_TEXTS = ("text", "id", "number", "number_prefix", "number_last4", "called")
 
 
 def parse_query(given: Mapping[str, Sequence[str]]) -> CallQuery:

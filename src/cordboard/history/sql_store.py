@@ -88,7 +88,7 @@ _calls = Table(
     "cordboard_call",
     _metadata,
     Column("number", _Number, primary_key=True, autoincrement=False),
-    Column("id", _Text, nullable=False),
+    Column("id", _Text, nullable=False, index=True),
     Column("file", _Text, nullable=False, index=True),
     Column("started_at", _Text, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
@@ -438,6 +438,7 @@ def _of_call(query: CallQuery, without: Collection[str]) -> list[ColumnElement[b
     if query.within is not None:
         found.append(call.context.in_(sorted(query.within)))
     exactly = (
+        (call.id, query.id),
         (call.caller_number, query.number),
         (call.last4, query.number_last4),
         (call.called_number, query.called),
