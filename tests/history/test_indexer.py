@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -151,6 +152,20 @@ def test_a_failed_write_leaves_the_old_rows_and_is_tried_again(
     assert history.ids(context="booking", text="table") == ["b", "a"]
     history.indexer.catch_up()
     assert history.ids(context="sales", text="table") == ["b", "a"]
+
+
+def test_two_programs_that_fill_one_index_leave_each_call_once(history: History) -> None:
+    for number in range(150):
+        Told(f"c{number:03}", tools=[("pay", "ok")]).write(history.directory)
+    other = SqlHistoryStore(history.directory, history.store._url)
+    indexers = [history.indexer, Indexer(history.directory, other, gently=True)]
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(each.catch_up) for each in indexers]:
+            done.result()
+    other.close()
+    assert history.ids() == [f"c{number:03}" for number in reversed(range(150))]
+    assert history.store.facets(CallQuery())["tool"] == {"pay": 150}
+    assert len(history.ids(text="table")) == 150
 
 
 # SQLite: its file.
