@@ -153,9 +153,18 @@ def test_a_running_call_is_not_erased(history: History) -> None:
     assert history.ids() == ["a"]
 
 
-@pytest.mark.parametrize("call_id", ["nobody", "*", "../../etc/passwd", ""])
+def test_a_file_that_is_not_a_ledger_is_not_erased(history: History) -> None:
+    history.add(Told("a"))
+    junk = history.directory / "2026-11-20" / "junk.jsonl"
+    junk.write_text("[1]\n")
+    with pytest.raises(HistoryError, match=r"junk\.jsonl is not the ledger of a call"):
+        Erasure(history.directory, history.store).of_call("junk")
+
+
+@pytest.mark.parametrize("call_id", ["nobody", "*", "../../etc/passwd", "", "refused"])
 def test_a_call_that_is_not_there_is_a_clear_error(history: History, call_id: str) -> None:
     history.add(Told("a"))
+    refuse(history.directory, "r")
     with pytest.raises(HistoryError, match="there is no call"):
         Erasure(history.directory, history.store).of_call(call_id)
 

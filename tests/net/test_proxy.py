@@ -115,7 +115,9 @@ def test_exceptions_by_address_and_this_machine(
     assert (proxy_for(f"https://{host}/") is None) is direct
 
 
-@pytest.mark.parametrize("value", ["socks5://p:1080", "https://p:443", "http://", "http://p:x"])
+@pytest.mark.parametrize(
+    "value", ["socks5://p:1080", "https://p:443", "http://", "http://p:x", "http://p..q:1"]
+)
 def test_a_proxy_that_cannot_be_used_is_told_without_its_password(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +303,12 @@ async def talk(url: str, tls: ssl.SSLContext) -> bytes:
         await connection.close()
 
 
+@pytest.mark.parametrize("url", ["ws://acme..example", f"ws://{64 * 'a'}.example"])
+async def test_a_name_that_no_name_service_takes_is_one_that_cannot_be_reached(url: str) -> None:
+    with pytest.raises(NotConnected, match="Acme cannot be reached"):
+        await ServiceConnection(ServiceAddress(url), "Acme").open(ssl.create_default_context(), 5)
+
+
 @pytest.mark.parametrize("scheme", ["wss", "ws"])
 async def test_a_websocket_goes_through_the_tunnel_of_a_proxy(
     scheme: str, certificate: ThrowAwayCertificate, monkeypatch: pytest.MonkeyPatch
@@ -341,7 +349,9 @@ async def test_a_proxy_that_never_answers_a_websocket(monkeypatch: pytest.Monkey
     async with serving(_silence) as port:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
         connection = ServiceConnection(ServiceAddress("wss://a.example"), "Acme")
-        with pytest.raises(NotConnected, match="did not answer within"):
+        with pytest.raises(
+            NotConnected, match=r"^Acme cannot be reached \(no answer within 0.2 s\)"
+        ):
             await connection.open(ssl.create_default_context(), 0.2)
 
 

@@ -60,7 +60,9 @@ class Erasure:
         that id, and `OSError`."""
         numbered = re.compile(re.escape(call_id) + r"(-\d+)?\.jsonl")
         named = self._directory.glob(f"{DAYS}/{glob.escape(call_id)}*{LEDGERS}")
-        ledgers = [path for path in named if numbered.fullmatch(path.name)]
+        ledgers = [
+            path for path in named if numbered.fullmatch(path.name) and path.name != REFUSED_OFFERS
+        ]
         plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
         if not (plan.ledgers or plan.refused or plan.running):
             raise HistoryError(f"there is no call {call_id}")
@@ -103,7 +105,10 @@ class Erasure:
         ended, files, running = [], [], []
         for path in sorted(ledgers):
             content = path.read_bytes()
-            history = CallHistory.from_lines(parse_lines(content))
+            try:
+                history = CallHistory.from_lines(parse_lines(content))
+            except (KeyError, TypeError):
+                raise HistoryError(f"{path} is not the ledger of a call") from None
             if history.ended_ms is None:
                 running.append(path.stem)
                 continue

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -244,8 +244,10 @@ class Engine:
         log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
-        await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
-        await self._stack.aclose()
+        try:
+            await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
+        finally:
+            await self._stack.aclose()
         log.info("engine_stopped")
 
     async def tools_settled(self, timeout: float) -> bool:
@@ -320,25 +322,27 @@ class Engine:
             log.warning("calls_directory_not_shut", path=str(directory), error=str(error))
         self._writer.prepare(directory)
 
-    async def _end_killed_calls(self) -> None:
-        """End calls that a killed engine left behind. A task border."""
-        directory, contexts = self._begun_with.calls.directory, self._config.contexts
+    async def _aside(self, place: str, work: Awaitable[object]) -> None:
+        """Do work beside the calls. A task border."""
         try:
-            await end_killed_calls(directory, contexts, self._post_call, self._metrics)
+            await work
         except Exception as error:  # task border: this engine's calls continue
-            log.exception("killed_calls_failed", error=repr(error))
-            self._metrics.internal_error("killed_calls")
+            log.exception("engine_work_failed", place=place, error=repr(error))
+            self._metrics.internal_error(place)
+
+    async def _end_killed_calls(self) -> None:
+        """End calls that a killed engine left behind."""
+        directory, contexts = self._begun_with.calls.directory, self._config.contexts
+        ending = end_killed_calls(directory, contexts, self._post_call, self._metrics)
+        await self._aside("killed_calls", ending)
 
     async def _open_servers(self) -> None:
         """Let MCP servers start once calls can come in and the remains of a killed engine are
         gone."""
         await self.line_ready(LINE_FIRST)
-        await asyncio.to_thread(load_sdk)
+        await self._aside("mcp_sdk", asyncio.to_thread(load_sdk))
         gc.freeze()
-        try:
-            await asyncio.to_thread(sweep_orphans)
-        except OSError as error:
-            log.error("mcp_orphans_not_swept", error=str(error))
+        await self._aside("mcp_orphans", asyncio.to_thread(sweep_orphans))
         self._pool.open()
 
     async def _sweep_calls(self) -> None:
@@ -346,9 +350,11 @@ class Engine:
         while True:
             contexts = self._config.contexts
             keep = {name: context.recording.keep_days for name, context in contexts.items()}
-            today, directory = datetime.datetime.now().astimezone().date(), self._directory
-            await asyncio.to_thread(sweep, directory, keep, today)
-            await asyncio.to_thread(sweep_ledgers, directory, self._config.calls.keep_days, today)
+            today, days = datetime.datetime.now().astimezone().date(), self._config.calls.keep_days
+            recordings = asyncio.to_thread(sweep, self._directory, keep, today)
+            await self._aside("retention", recordings)
+            ledgers = asyncio.to_thread(sweep_ledgers, self._directory, days, today)
+            await self._aside("retention", ledgers)
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:

@@ -55,8 +55,8 @@ VOICES = (
     *("tempo", "verse", "vesper", "willow"),
 )
 SESSION_SECONDS = 3600
-_MOST_CONTEXT = 2_000
-"""Characters that stand for the 500 tokens of an added context."""
+_MOST_CONTEXT = 500
+"""UTF-8 bytes that stand for the 500 tokens of an added context: a token has at least one."""
 
 
 def _part(kind: str) -> Shape:
@@ -118,7 +118,15 @@ _SESSION = fields(
         "store": flag,
     },
 )
-_CONTEXT = {"content": text(_MOST_CONTEXT), "delegation_id": either(null, text())}
+
+
+def _context(value: Any, path: str) -> None:
+    text()(value, path)
+    if len(value.encode()) > _MOST_CONTEXT:
+        raise Refused("string_above_max_length", f"{path} has more than 500 tokens.", path)
+
+
+_CONTEXT = {"content": _context, "delegation_id": either(null, text())}
 _OUTPUT = fields({"type": one_of("function_call_output"), "call_id": text(64), "output": text()})
 
 
@@ -191,8 +199,11 @@ class OpenAILiveEmulator:
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         status = None
+        model = request.path.removeprefix("/v1/models/")
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             status = HTTPStatus.UNAUTHORIZED
+        elif model in (*MODELS, *BACKENDS):
+            return connection.respond(HTTPStatus.OK, json.dumps({"id": model, "object": "model"}))
         elif request.path != "/v1/live/sessions":
             status = HTTPStatus.NOT_FOUND
         self.connections += 1
