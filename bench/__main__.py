@@ -39,7 +39,7 @@ BENCHMARKS = {
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
-    "goals": "twenty requests for tools to a language model on this machine (1.1 GB, not in `all`)",
+    "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 

@@ -259,6 +259,8 @@ class Providers:
             self._take_parts(earlier)
         before = earlier._brains.get(context) if earlier is not None else None
         self._brains[context].warm(toolbox, before)
+        for brain in self._model_brains.values():  # of the dialplan, a fallback or a writer
+            brain.declare(toolbox)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
             model.warm(toolbox, self._contexts[context].prompt)

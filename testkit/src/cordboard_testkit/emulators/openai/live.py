@@ -43,7 +43,14 @@ from cordboard_testkit.emulators.openai.realtime_wire import (
     sound,
     text,
 )
-from cordboard_testkit.emulators.script import Answer, Fault, Prompter, Script, results_said
+from cordboard_testkit.emulators.script import (
+    Answer,
+    CallerTurn,
+    Fault,
+    Prompter,
+    Script,
+    results_said,
+)
 from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 PIECE_MS = 100
@@ -158,10 +165,12 @@ class OpenAILiveEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "sk-emulated",
+        port: int = 0,
         speed: float = 20.0,
     ) -> None:
         """`speed`: speed of the track, as a multiple of real time."""
         self.key, self.speed = key, speed
+        self._port = port
         self.speaker = speaker or Beeper()
         self.prompter = Prompter(script or Script())
         self.received: list[Event] = []
@@ -185,7 +194,7 @@ class OpenAILiveEmulator:
         self._server = await serve(
             self._serve,
             "127.0.0.1",
-            0,
+            self._port,
             process_request=self._refuse,
             compression=None,
             close_timeout=0.2,
@@ -365,7 +374,9 @@ class _Session:
                 self._turn()
 
     def _turn(self) -> None:
-        answer = self._emulator.prompter.answer()
+        backend = (self._settings.get("delegation") or {}).get("responses") or {}
+        turn = CallerTurn(sound=bytes(self._gate.sound), tools=tuple(backend.get("tools", ())))
+        answer = self._emulator.prompter.answer(turn)
         at, words = self._gate.started_ms, answer.heard.split(" ")
         step = max(1, (self._gate.stopped_ms - at) // len(words))
         for place, word in enumerate(words):
