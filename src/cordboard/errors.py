@@ -39,6 +39,9 @@ the narrowest class it can handle; a message never contains a secret.
     ├── HistoryError           the history of calls cannot be read, or a query of it is wrong
     │   └── IndexDamaged       the index must be made anew from the ledgers
     ├── NotThere               there is nothing with the requested name
+    ├── AccountRefused         an act on accounts is impossible: a taken name, a weak password
+    ├── RequestRefused         a request to the admin port is refused, with a status and a code
+    ├── StoreUnavailable       a database or file of the admin port cannot be read or written
     ├── ExtraMissing           a requested feature needs an extra that is not installed
     └── KitError               the test kit (`cordboard_testkit`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
@@ -49,6 +52,7 @@ the narrowest class it can handle; a message never contains a secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -254,6 +258,34 @@ class IndexDamaged(HistoryError):
 
 class NotThere(CordboardError):
     """There is nothing with the requested name."""
+
+
+class AccountRefused(CordboardError):
+    """An act on users, sessions or keys is not possible; the text says why."""
+
+
+class RequestRefused(CordboardError):
+    """A request to the admin port is refused. `code` is a stable word for programs, `headers` are
+    those of the answer, `at` the places of the faults in a request or configuration."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        at: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        self.status = status
+        self.code = code
+        self.headers = dict(headers or {})
+        self.at = tuple(at)
+        super().__init__(message)
+
+
+class StoreUnavailable(CordboardError):
+    """The accounts or the audit cannot be read or written, for example because the disk is full."""
 
 
 class ExtraMissing(CordboardError):

@@ -449,10 +449,10 @@ class Ended(LedgerEvent):
     """`completed` (either side hung up), `transferred`, `failed`, `shutdown`, or `killed`: the
     engine was killed, and the next one has written this line."""
     reason: str
-    """`caller_hangup`, `agent_hangup`, `caller_silent`, `max_duration`, `budget`; `transfer:` and
-    the destination, `transferred` (in the PBX, not by the engine); `engine_stopped`,
-    `engine_killed`; `agent_failed`, `media_failed` (the audio never started), `media_lost`,
-    `asterisk_lost`, `line_failed` or `internal_error`."""
+    """`caller_hangup`, `agent_hangup`, `operator_hangup` (by the admin port), `caller_silent`,
+    `max_duration`, `budget`; `transfer:` and the destination, `transferred` (in the PBX, not by
+    the engine); `engine_stopped`, `engine_killed`; `agent_failed`, `media_failed` (the audio never
+    started), `media_lost`, `asterisk_lost`, `line_failed` or `internal_error`."""
     duration_ms: int
     cost: float | None = None
     """Sum of all `agent.used` with a known cost; null if none is known."""

@@ -15,6 +15,7 @@ from cordboard.config.yaml_document import KeyPath, dotted
 
 _FIXED = (
     "health",
+    "admin.ui",
     "tracing",
     "asterisk",
     "rtp",

@@ -18,6 +18,7 @@ import gc
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.types import ASGIApp
@@ -25,6 +26,7 @@ from starlette.types import ASGIApp
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.binding import Binding
@@ -60,6 +62,9 @@ from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
 from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
+
+if TYPE_CHECKING:
+    from cordboard.admin.listener import AdminListener
 
 log = structlog.get_logger()
 
@@ -113,6 +118,7 @@ class Engine:
         )
         self.reloader = self._make_reloader(source, provider_health)
         self.administration = Administration(self.reloader, source)
+        self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.registry = CallRegistry(
@@ -128,6 +134,7 @@ class Engine:
         self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
+        self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
 
     def _make_reloader(
         self, source: ConfigSource | None, provider_health: ProviderHealth
@@ -189,12 +196,27 @@ class Engine:
             self.view,
             loopback_only=is_loopback(health.host),
             allowed_hosts=(health.host, *health.allowed_hosts),
-            administration=self.administration,
+            administration=self._operations,
             token=lambda: self._config.admin.token,
             chat=self.chat,
             trials=self._trials,
             usage=self._usage,
         )
+
+    def _admin_listener(self, source: ConfigSource | None) -> AdminListener:
+        # Imported here: it costs nothing when it is off.
+        from cordboard.admin.listener import AdminListener, EngineParts
+
+        parts = EngineParts(
+            view=self.view,
+            operations=self._operations,
+            calls=lambda: self.registry.calls,
+            trials=self._trials,
+            config=lambda: self._config,
+            source=source,
+            internal_error=self._metrics.internal_error,
+        )
+        return AdminListener(self._begun_with.admin.ui, parts)
 
     @property
     def _config(self) -> Config:
@@ -209,6 +231,11 @@ class Engine:
     def http_port(self) -> int:
         """The HTTP port in use."""
         return self._http.port
+
+    @property
+    def admin_port(self) -> int | None:
+        """The admin port in use; None when it is off."""
+        return self._admin.port if self._admin is not None else None
 
     @property
     def audiosocket_port(self) -> int:
@@ -282,6 +309,9 @@ class Engine:
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
+        if self._admin is not None:
+            stack.push_async_callback(self._admin.close)
+            await self._admin.start()
         stack.push_async_callback(self.reloader.close)
         await self.reloader.begin()
         await self._post_call.start()
