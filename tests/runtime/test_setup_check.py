@@ -14,10 +14,11 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Response
 
+from cordboard.api.administration_view import Step
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Asterisk
 from cordboard.runtime.doors import NO_WAY_IN
-from cordboard.runtime.setup_check import Step, check_setup
+from cordboard.runtime.setup_check import check_setup
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.vendors.local import models
 from cordboard.vendors.local.model_files import ModelFile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from cordboard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cordboard.runtime.setup_check import Step
+    from cordboard.api.administration_view import Step
 
 TEST_WORDS = "Hello, can you hear me?"
 _INDENT = " " * 9
@@ -61,7 +62,7 @@ def command(
         if not json:
             _print(steps[-1])
     if json:
-        print_json({"steps": [step.as_json() for step in steps]})
+        print_json({"steps": [asdict(step) for step in steps]})
     if any(step.state == "bad" for step in steps):
         raise typer.Exit(1)
 
@@ -91,9 +92,9 @@ def _print(step: Step) -> None:
 
 def _test_call(path: Path, context: str) -> Step:
     """Place a call as `cordboard call` does."""
-    from cordboard.cli.call import Lines, all_answered, place
+    from cordboard.api.administration_view import Fix, Step
+    from cordboard.cli.call import Lines, all_answered, call_own
     from cordboard.errors import CordboardError
-    from cordboard.runtime.setup_check import Fix, Step
 
     what = "test call"
     try:
@@ -102,7 +103,7 @@ def _test_call(path: Path, context: str) -> Step:
         if context not in config.contexts:
             raise CordboardError(f"there is no context {context!r}")
         lines = Lines((TEST_WORDS,), ())
-        placed = run_async(place(config, context, lines, "audiosocket", "", quiet=True))
+        placed = run_async(call_own(config, context, lines, "audiosocket", quiet=True))
     except CordboardError as error:
         return Step("test-call", "bad", what, str(error))
     if not all_answered(placed, lines):

@@ -2,8 +2,9 @@
 
     steps = await check_setup(source, ready)
 
-`cordboard doctor` prints the steps. Nothing is changed: files are read, Asterisk answers a few
-questions, ports are opened and closed at once. A step that depends on a failed one is `skipped`.
+`cordboard doctor` prints the steps, the admin port shows them. Nothing is changed: files are read,
+Asterisk answers a few questions, ports are opened and closed at once. A step that depends on a
+failed one is `skipped`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import asyncio
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from cordboard.agents.making import plugin_problems
 from cordboard.agents.provider_health import ProviderHealth, agents_readiness
+from cordboard.api.administration_view import Fix, Step, StepState
 from cordboard.audio import g722
 from cordboard.config.checks.surroundings import check_surroundings, nearest, why_not_writable
 from cordboard.config.load import ConfigSource, LoadedConfig
@@ -31,7 +32,6 @@ from cordboard.telephony.asterisk.inspection import FIRST_VERSIONS, AsteriskFact
 from cordboard.vendors.local.model_files import INSTALL_COMMAND
 from cordboard.vendors.local.models import Need, missing_models, needs_of
 
-State: TypeAlias = Literal["ok", "warn", "bad", "skipped"]
 Ready: TypeAlias = Mapping[str, Any] | None
 """Body of the running engine's `/ready`; None while no engine runs."""
 
@@ -73,31 +73,6 @@ _BY_CODEC: Mapping[str, str] = {
 _OF_PHONES = ("codec_ulaw.so", "codec_alaw.so")
 """Most telephone lines are one of these. Without `codec_ulaw` alone, Asterisk 22.10.1 translates by
 way of a-law; without both, calls are silent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """A way to mend a step."""
-
-    text: str
-    copy: str = ""
-    """Lines to paste, into the file or shell that `text` names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One checked part of the installation."""
-
-    id: str
-    state: State
-    what: str
-    """The part, in a few words."""
-    said: str
-    """Result of the check; free of secrets."""
-    fix: Fix | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 async def check_setup(
@@ -267,7 +242,7 @@ def _codecs(facts: AsteriskFacts, asterisk: Asterisk) -> Step:
     needed = dict.fromkeys([*_OF_PHONES, *(_BY_CODEC[c] for c in codecs if c in _BY_CODEC)])
     missing = [name for name in needed if name not in facts.modules]
     if missing:
-        state: State = "bad" if _BY_CODEC.get(chosen) in missing else "warn"
+        state: StepState = "bad" if _BY_CODEC.get(chosen) in missing else "warn"
         said = f"not running: {', '.join(missing)}; calls that need them have a worse sound or none"
         return Step("codecs", state, what, said, _load(missing))
     if chosen == "g722" and not g722.installed():
@@ -329,6 +304,8 @@ def _unreachable(config: Config) -> tuple[str, Fix] | None:
 def _tcp_ports(config: Config) -> Iterator[tuple[str, str, int]]:
     """Yield key, host and port of each TCP port that the engine opens."""
     yield "health.port", config.health.host, config.health.port
+    if config.admin.ui.enabled:
+        yield "admin.ui.port", config.admin.ui.host, config.admin.ui.port
     by_ari = config.asterisk is not None and config.asterisk.media == "audiosocket"
     if by_ari or config.audiosocket.context is not None:
         yield "audiosocket.port", config.audiosocket.host, config.audiosocket.port
