@@ -260,7 +260,7 @@ async def test_the_set_up_is_checked_once_at_a_time(room: Room) -> None:
     first = asyncio.create_task(browser.get("/engine/setup"))
     await until(room.services.checking_setup.locked)
     busy = await browser.get("/engine/setup")
-    assert (busy.status_code, code(busy)) == (409, "busy")
+    assert (busy.status_code, code(busy)) == (503, "busy")
     room.may_check.set()
     assert (await first).json()["steps"][0]["fix"]["text"] == "extensions.conf"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Response
 
@@ -20,6 +21,7 @@ from cordboard.config.schema import Asterisk
 from cordboard.runtime.doors import NO_WAY_IN
 from cordboard.runtime.setup_check import check_setup
 from cordboard.telephony.asterisk.ari import AriClient
+from cordboard.telephony.asterisk.ari_messages import Event
 from cordboard.vendors.local import models
 from cordboard.vendors.local.model_files import ModelFile
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -72,7 +74,10 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 async def test_an_installation_in_order_has_no_bad_step(place: Place) -> None:
     place.ready = RUNNING
     engine = AriClient(
-        Asterisk(url=place.pbx.url, password=PASSWORD), lambda _: None, nothing, lambda: None
+        Asterisk(url=place.pbx.url, password=SecretStr(PASSWORD)),
+        lambda _: None,
+        nothing,
+        lambda: None,
     )
     async with engine.once():
         steps = await place.steps()
@@ -190,6 +195,19 @@ async def test_an_asterisk_that_is_too_old_gets_its_version(
     assert state == "bad"
     assert said.startswith("GET asterisk/info: no answer within")
     assert "from 20.14, 21.9 and 22.4 on" in fix
+
+
+async def test_an_asterisk_that_ends_meanwhile_is_a_bad_step_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end(connection: Any) -> None:
+        await connection.recv()
+
+    monkeypatch.setattr(place.pbx, "_converse", end)
+    state, said, fix = await place.step("ari")
+    assert state == "bad"
+    assert said.endswith("the connection to Asterisk broke")
+    assert "Start Asterisk" in fix
 
 
 @pytest.mark.parametrize(
@@ -396,3 +414,24 @@ async def test_a_real_asterisk_is_in_order_but_for_the_module_that_it_does_not_l
         place.environ["ARI_PASSWORD"] = "wrong"
         assert (await place.step("ari"))[1].startswith("Asterisk refuses ARI user")
         assert "inspection" not in await pbx.cli("ari show apps"), "no trace is left"
+
+
+@pytest.mark.asterisk
+async def test_a_real_asterisk_goes_on_with_the_engine_that_is_connected(place: Place) -> None:
+    async with AsteriskInstance() as pbx:
+        place.asterisk["url"] = pbx.ari_url
+        place.environ["ARI_PASSWORD"] = pbx.ari_password
+        place.ready = RUNNING
+        events: list[Event] = []
+        settings = Asterisk(url=pbx.ari_url, password=SecretStr(pbx.ari_password))
+        engine = AriClient(settings, events.append, nothing, lambda: None)
+        running = asyncio.create_task(engine.run())
+        try:
+            await until(lambda: engine.state.ready)
+            assert (await place.step("app"))[0] == "ok"
+            await engine.request("GET", "asterisk/ping")
+            assert engine.state.ready
+            assert events == [], "no other client takes its application over"
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))

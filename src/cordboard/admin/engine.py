@@ -233,7 +233,8 @@ async def check_setup(ask: Ask) -> Setup:
     if services.source is None:
         raise RequestRefused(409, "no_file", "this engine was not started from a file")
     if services.checking_setup.locked():
-        raise RequestRefused(409, "busy", "the set-up is being checked already")
+        headers = {"Retry-After": "2"}
+        raise RequestRefused(503, "busy", "the set-up is being checked", headers=headers)
     async with services.checking_setup:
         steps = await services.setup(services.source, query.freepbx)
     return Setup(steps=list(steps))

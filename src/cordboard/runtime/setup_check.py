@@ -161,7 +161,7 @@ def _ari_fix(error: AsteriskError, asterisk: Asterisk) -> Fix:
             "asterisk -rx 'module load res_ari_asterisk.so'\n"
             "asterisk -rx 'module load res_ari_applications.so'",
         )
-    if str(error).startswith("GET"):
+    if "no answer within" in str(error):
         return Fix(
             f"Update Asterisk: it answers requests on the websocket from {FIRST_VERSIONS} on"
         )

@@ -14,7 +14,8 @@ from cordboard.config.schema import Config
 FIRST_NUMBER = 700
 """The first number of agents that no route has a number for."""
 PHONES = "from-internal"
-"""Dialplan context of the phones; FreePBX has this name too."""
+"""Dialplan context of the phones. FreePBX has this name too, and includes `from-internal-custom` in
+it (freepbx.org, "How to extend FreePBX with custom dialplan")."""
 
 _NUMBER = re.compile(r"[0-9A-Za-z*#+_-]{1,80}")
 """Extensions that a dialplan takes; other texts must not become lines of it."""
