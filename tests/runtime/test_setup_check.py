@@ -251,6 +251,21 @@ async def test_a_missing_codec_is_bad_where_it_is_the_only_one(
         assert "asterisk -rx 'module load codec_g722.so'" in found[2]
 
 
+async def test_a_codec_that_this_machine_lacks_is_bad_if_it_is_chosen(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.audio.g722.installed", lambda: False)
+    place.asterisk |= {"media": "rtp"}
+    place.pbx.modules.remove("codec_g722.so")
+    assert (await place.step("codecs"))[:2] == ("ok", "rtp: ulaw, alaw, slin")
+    place.pbx.modules.append("codec_g722.so")
+    place.asterisk["codec"] = "g722"
+    state, said, fix = await place.step("codecs")
+    assert state == "bad"
+    assert "the package G722 is not installed" in said
+    assert "pip install 'cordboard[g722]'" in fix
+
+
 @pytest.mark.parametrize(("ahead", "said"), [(90, "90 s ahead of"), (-90, "90 s behind")])
 async def test_another_time_in_asterisk_is_named(place: Place, ahead: float, said: str) -> None:
     place.pbx.clock_ahead = ahead

@@ -129,7 +129,7 @@ async def _asterisk(config: Config, path: Path, ready: Ready) -> list[Step]:
         facts = await inspect(asterisk)
     except AsteriskError as error:
         skipped = (
-            Step(id_, "skipped", what, "ARI does not answer") for id_, what in _PARTS.items()
+            Step(id_, "skipped", what, "not asked, because of ARI") for id_, what in _PARTS.items()
         )
         return [Step("ari", "bad", ari, str(error), _ari_fix(error, asterisk)), *skipped]
     return [
@@ -145,8 +145,8 @@ def _ari_fix(error: AsteriskError, asterisk: Asterisk) -> Fix:
     """Return the fix of an Asterisk that does not take the connection, or does not answer."""
     if error.status in (401, 403):
         return Fix(
-            "ari.conf needs this user (FreePBX: ari_additional_custom.conf), and the environment "
-            "variable of asterisk.password the password; docs/asterisk.md prints its hash",
+            "ari.conf needs this user (FreePBX: ari_additional_custom.conf), and asterisk.password "
+            "its password; docs/asterisk.md has the commands that make a password and its hash",
             _user_entry(asterisk),
         )
     if str(error).startswith("no ARI"):
@@ -238,7 +238,8 @@ def _load(modules: list[str]) -> Fix:
 
 def _codecs(facts: AsteriskFacts, asterisk: Asterisk) -> Step:
     what, chosen = _PARTS["codecs"], asterisk.codec
-    codecs = MEDIA_CODECS.get(asterisk.media, ()) if chosen == "auto" else (chosen,)
+    carried = MEDIA_CODECS.get(asterisk.media, ()) if chosen == "auto" else (chosen,)
+    codecs = [name for name in carried if name != "g722" or g722.installed() or chosen == name]
     needed = dict.fromkeys([*_OF_PHONES, *(_BY_CODEC[c] for c in codecs if c in _BY_CODEC)])
     missing = [name for name in needed if name not in facts.modules]
     if missing:
