@@ -5,6 +5,7 @@ the narrowest class it can handle; a message never contains a secret.
 
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
+    ├── EditRefused            an edit of the configuration's text is impossible
     ├── ModelError             an offline model is missing, altered or will not load
     ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
@@ -87,6 +88,10 @@ class ConfigError(CordboardError):
         self.problems = problems
         self.checked = checked
         super().__init__("\n".join(problem.labelled() for problem in problems))
+
+
+class EditRefused(CordboardError):
+    """An edit of the configuration's text is impossible; the text has not changed."""
 
 
 class ModelError(CordboardError):
