@@ -69,6 +69,11 @@ class ConfigProblem:
     """1-based line in `file`, if the place is known."""
     fatal: bool = True
     """False: the engine can run without that part, and `/ready` says so."""
+    column: int | None = None
+    """1-based column, if the place is known."""
+    end_line: int | None = None
+    end_column: int | None = None
+    """Column behind the last character to mark, in `end_line`."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line is not None else self.file

@@ -209,8 +209,8 @@ def edits(draw: st.DrawFn, tree: dict[str, Any]) -> Edit:
 
 def window(document: Document, path: KeyPath, total: int) -> tuple[int, int]:
     """First and last line, from 1, that an edit of a path may touch: between the keys around it."""
-    own = [line for key, line in document.lines.items() if key[: len(path)] == path]
-    others = [line for key, line in document.lines.items() if key[: len(path)] != path]
+    own = [place.line for key, place in document.places.items() if key[: len(path)] == path]
+    others = [place.line for key, place in document.places.items() if key[: len(path)] != path]
     first, last = min(own), max(own)
     before = max((line for line in others if line < first), default=0)
     after = min((line for line in others if line > last), default=total + 1)
