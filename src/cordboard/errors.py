@@ -6,6 +6,8 @@ the narrowest class it can handle; a message never contains a secret.
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
     ├── EditRefused            an edit of the configuration's text is impossible
+    ├── PublishRefused         the configuration's file cannot be written
+    ├── VersionsUnusable       versions of the configuration cannot be kept or read
     ├── ModelError             an offline model is missing, altered or will not load
     ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
@@ -97,6 +99,14 @@ class ConfigError(CordboardError):
 
 class EditRefused(CordboardError):
     """An edit of the configuration's text is impossible; the text has not changed."""
+
+
+class PublishRefused(CordboardError):
+    """The configuration's file cannot be written; it is unchanged."""
+
+
+class VersionsUnusable(CordboardError):
+    """Versions of the configuration cannot be kept or read."""
 
 
 class ModelError(CordboardError):

@@ -109,7 +109,8 @@ class ToolTrials:
         now = datetime.datetime.now().astimezone()
         started_at = now.isoformat(timespec="milliseconds")
         ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
-        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", ""))
+        version = generation.version
+        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", "", config=version))
         specs = [spec.name for spec in toolbox.specs]
         number = generation.number
         ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))

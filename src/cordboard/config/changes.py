@@ -23,6 +23,7 @@ _FIXED = (
     "audiosocket.host",
     "audiosocket.port",
     "calls.directory",
+    "admin.data",
 )
 """Resources that the engine opens, or connects to, once in its life."""
 

@@ -61,6 +61,8 @@ class LoadedConfig:
     """The file as it was read, for further checks: keys with their lines."""
     secret_files: Mapping[Path, KeyPath] = field(default_factory=dict, repr=False)
     """The files of `${file:...}` → the place that names them first."""
+    content: bytes = field(default=b"", repr=False)
+    """Bytes of the file."""
 
 
 def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None) -> LoadedConfig:
@@ -68,7 +70,8 @@ def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None)
     are the parts that it may name; default: the installed ones."""
     content = _content(path)
     loaded = read(_decoded(content, path), path, environ, plugins)
-    return replace(loaded, digests={path: digest_of(content), **loaded.digests})
+    digests = {path: digest_of(content), **loaded.digests}
+    return replace(loaded, digests=digests, content=content)
 
 
 def text_of(path: Path) -> str:
@@ -274,6 +277,8 @@ class ConfigSource:
     digests: Mapping[Path, str] = field(default_factory=dict)
     """Digests of the files in force (`LoadedConfig.digests`); they reveal a file that has changed
     since it was read."""
+    content: bytes = field(default=b"", repr=False)
+    """Bytes of the file in force (`LoadedConfig.content`)."""
     register_secrets: Callable[[frozenset[str]], None] = lambda _: None
     """Receives values that must never be printed, before anything is done with them."""
 

@@ -101,6 +101,17 @@ class Health(Section):
     )
 
 
+MOST_PATH = 1_000
+"""Characters of a path: each part of it is examined in turn."""
+
+
+def checked_path(path: Path) -> Path:
+    """Return a path that the system can have. Raises `ValueError`."""
+    if "\0" in str(path) or len(str(path)) > MOST_PATH:
+        raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
+    return path
+
+
 class Admin(Section):
     """Access to changes and details of the running engine, by HTTP or the command line."""
 
@@ -110,6 +121,16 @@ class Admin(Section):
         "or read details, and off loopback of all but `/live`. "
         "Left out: such requests are refused.",
     )
+    data: Path = Field(
+        Path("var/admin"),
+        description="Folder of what the engine itself keeps: the versions of this file "
+        "(`cordboard config history`).",
+    )
+
+    @field_validator("data")
+    @classmethod
+    def _a_path(cls, folder: Path) -> Path:
+        return checked_path(folder)
 
 
 class Reload(Section):
@@ -354,10 +375,6 @@ class Context(Section):
         return self
 
 
-MOST_PATH = 1_000
-"""Characters of a path: each part of it is examined in turn."""
-
-
 class Calls(Section):
     """Rules for all calls."""
 
@@ -378,9 +395,7 @@ class Calls(Section):
     @field_validator("directory")
     @classmethod
     def _a_path(cls, directory: Path) -> Path:
-        if "\0" in str(directory) or len(str(directory)) > MOST_PATH:
-            raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
-        return directory
+        return checked_path(directory)
 
 
 AGENTS = Chosen("agent", (PipelineProvider,), about="A selectable agent; `type` is its kind.")

@@ -43,6 +43,7 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
@@ -110,7 +111,8 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        self.administration = Administration(self.reloader, source)
+        versions = Versions(config.admin.data / "versions") if source is not None else None
+        self.administration = Administration(self.reloader, source, versions)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.registry = CallRegistry(
@@ -276,6 +278,7 @@ class Engine:
         stack.push_async_callback(self._http.close)
         stack.push_async_callback(self.reloader.close)
         await self.reloader.begin()
+        await self.administration.keep_version()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries blocks the event
