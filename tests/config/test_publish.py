@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cordboard.config.files import digest_of
 from cordboard.config.publish import PublishConflict, merge, publish
 from cordboard.config.versions import Author, Versions
-from cordboard.errors import ConfigError, PublishRefused, VersionsUnusable
+from cordboard.errors import ConfigError, EditRefused, PublishRefused, VersionsUnusable
 
 from . import publish_killed
 from .publish_killed import NEW
@@ -107,6 +107,41 @@ def test_a_base_that_no_one_knows_is_a_conflict_without_a_merge(desk: Desk) -> N
     with pytest.raises(PublishConflict) as caught:
         desk.publish(NEW, "0" * 64)
     assert (caught.value.merged, caught.value.theirs) == (None, OLD)
+
+
+SECRETS = "contexts: {a: {}}\nadmin: {token: hunter2-admin}\n# end\n"
+HOLES = SECRETS.replace("hunter2-admin", "«secret:1»")
+
+
+def test_holes_get_the_secrets_of_the_file(desk: Desk) -> None:
+    desk.publish(SECRETS)
+    desk.publish(HOLES.replace("a: {}", "b: {}"))
+    assert desk.path.read_text() == SECRETS.replace("a: {}", "b: {}")
+    with pytest.raises(EditRefused, match="is not a secret of this file"):
+        desk.publish(HOLES.replace("secret:1", "secret:2"))
+    assert desk.path.read_text() == SECRETS.replace("a: {}", "b: {}")
+
+
+def test_a_conflict_shows_no_secret_and_its_merge_can_be_published(desk: Desk) -> None:
+    desk.publish(SECRETS)
+    begun = digest_of(SECRETS.encode())
+    desk.publish(HOLES.replace("a: {}", "b: {}"))
+    for ours in (HOLES, SECRETS):
+        with pytest.raises(PublishConflict) as caught:
+            desk.publish(ours.replace("# end", "# fin"), begun)
+        merged = HOLES.replace("a: {}", "b: {}").replace("# end", "# fin")
+        assert (caught.value.merged, "hunter2" in caught.value.theirs) == (merged, False)
+    desk.publish(merged, caught.value.digest)
+    assert "hunter2-admin" in desk.path.read_text()
+
+
+def test_texts_with_different_secrets_are_not_merged(desk: Desk) -> None:
+    desk.publish(SECRETS)
+    begun = digest_of(SECRETS.encode())
+    desk.publish(SECRETS.replace("hunter2-admin", "hunter3-admin"))
+    with pytest.raises(PublishConflict) as caught:
+        desk.publish(HOLES.replace("# end", "# fin"), begun)
+    assert caught.value.merged is None
 
 
 def test_a_link_stays_a_link(desk: Desk, tmp_path: Path) -> None:

@@ -12,25 +12,37 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import TypeAlias
 
+from cordboard.config.edit.holes import HOLE, Hidden, hide, put_back, secret_values
 from cordboard.config.files import content_of, digest_of
 from cordboard.config.load import MOST_KIB, read
 from cordboard.config.plugins import Plugins
 from cordboard.config.versions import Author, Versions, sync_folder
-from cordboard.errors import CordboardError, NotThere, PublishRefused, VersionsUnusable
+from cordboard.errors import (
+    ConfigError,
+    CordboardError,
+    NotThere,
+    PublishRefused,
+    VersionsUnusable,
+)
 
 _IN_PLACE = (errno.EBUSY, errno.EACCES, errno.EPERM, errno.EXDEV)
 """Errors of creating or renaming a file beside ours that do not concern our file itself."""
 
+_TOO_LARGE = f"the text is larger than {MOST_KIB} KiB"
+_Known: TypeAlias = Callable[[str], frozenset[str] | None]
+"""Returns the secret values of a text (`holes.secret_values`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Lines that two people have changed differently. Texts may contain secrets."""
+    """Lines that two people have changed differently."""
 
     line: int
     """1-based line in the base."""
@@ -40,7 +52,8 @@ class Conflict:
 
 
 class PublishConflict(CordboardError):
-    """The file has changed since the text to publish was begun."""
+    """The file has changed since the text to publish was begun. Its texts have holes in place of
+    secrets."""
 
     def __init__(self, theirs: str, digest: str, merged: str | None, conflicts: list[Conflict]):
         self.theirs = theirs
@@ -68,22 +81,32 @@ def publish(
     plugins: Plugins | None = None,
 ) -> str:
     """Check a text, write it to the file and note it as a version; return its digest. `base` is the
-    digest of the text that it was made from. The file keeps its owner and mode.
+    digest of the text that it was made from; holes of the text get that one's secrets
+    (`config.edit.holes`). The file keeps its owner and mode.
 
-    Raises `ConfigError` for a text that no engine could run with, `PublishConflict` if the file is
-    not `base` any more, `PublishRefused` if it cannot be written, and `VersionsUnusable`. In each
+    Raises `ConfigError` for a text that no engine could run with, `EditRefused` for holes that do
+    not fit, `PublishConflict` if the file is not `base` any more, `PublishRefused` if it cannot be
+    written, and `VersionsUnusable`. In each
     case the file is unchanged, except if the last line of the log cannot be written; the error says
     so. Blocks on the disk.
     """
-    content = text.encode("utf-8")
-    if len(content) > MOST_KIB * 1024:
-        raise PublishRefused(f"the text is larger than {MOST_KIB} KiB")
-    read(text.removeprefix("\ufeff"), path, environ, plugins)
+    if len(text) > MOST_KIB * 1024:
+        raise PublishRefused(_TOO_LARGE)
     target = path.resolve()
+
+    def known(text: str) -> frozenset[str] | None:
+        return secret_values(text, path, environ, plugins)
+
     with versions.locked():
         before = _content(target)
         if digest_of(before) != base:
-            raise _conflict(text, base, before, versions)
+            raise _conflict(text, base, before, versions, known)
+        if HOLE.search(text):
+            text = put_back(text, _hidden(before, known), known)
+        content = text.encode("utf-8")
+        if len(content) > MOST_KIB * 1024:
+            raise PublishRefused(_TOO_LARGE)
+        read(text.removeprefix("\ufeff"), path, environ, plugins)
         versions.add(before, Author())
         digest = versions.keep(content)
         if content != before:
@@ -104,14 +127,31 @@ def _content(path: Path) -> bytes:
         raise PublishRefused(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _conflict(text: str, base: str, before: bytes, versions: Versions) -> PublishConflict:
-    theirs = before.decode("utf-8", "replace")
+def _hidden(content: bytes, known: _Known) -> Hidden:
+    text = content.decode("utf-8", "replace")
+    return hide(text, known(text))
+
+
+def _conflict(
+    text: str, base: str, before: bytes, versions: Versions, known: _Known
+) -> PublishConflict:
+    """Return the conflict, with holes in all of its texts."""
+    digest = digest_of(before)
     try:
-        begun_with = versions.content(base).decode("utf-8", "replace")
-    except NotThere:
-        return PublishConflict(theirs, digest_of(before), None, [])
-    merged, conflicts = merge(begun_with, text, theirs)
-    return PublishConflict(theirs, digest_of(before), merged, conflicts)
+        theirs = _hidden(before, known)
+    except ConfigError as error:
+        raise PublishRefused(f"the file has been changed and is not YAML now: {error}") from None
+    try:
+        begun_with = _hidden(versions.content(base), known)
+    except (NotThere, ConfigError):
+        return PublishConflict(theirs.text, digest, None, [])
+    if not HOLE.search(text):
+        with suppress(ConfigError):
+            text = hide(text, known(text)).text
+    merged, conflicts = merge(begun_with.text, text, theirs.text)
+    if begun_with.secrets != theirs.secrets:  # the holes of the two do not stand for the same
+        merged = None
+    return PublishConflict(theirs.text, digest, merged, conflicts)
 
 
 # Writing.
