@@ -16,6 +16,7 @@ from cordboard.cli import (
     calls,
     chat,
     check,
+    config,
     demo,
     elevenlabs,
     emulate,
@@ -39,6 +40,7 @@ for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")
+app.add_typer(config.app, name="config")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(elevenlabs.app, name="elevenlabs")
 app.add_typer(import_.app, name="import")

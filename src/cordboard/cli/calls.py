@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import glob
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import ConfigError, NotThere
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, folder_setting
+from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
@@ -132,24 +131,10 @@ def _row(history: CallHistory) -> dict[str, Any]:
 
 
 def _directory(config: Path) -> Path:
-    """Return `calls.directory`. Only that key of the file is read: the rest may need the engine's
-    environment. Raises `ConfigError`."""
-    from cordboard.config.environment import expand
-    from cordboard.config.files import SecretFiles
-    from cordboard.config.load import text_of
+    """Return `calls.directory`. Raises `ConfigError`."""
     from cordboard.config.schema import Calls
-    from cordboard.config.yaml_document import parse
 
-    document = parse(text_of(config), str(config))
-    named = document.get(("calls", "directory"))
-    if named is None:
-        return Calls().directory
-    found = expand(str(named), os.environ, SecretFiles(config.parent))
-    if found.missing or found.problems:
-        why = [f"{name} is not set" for name in found.missing]
-        message = "; ".join([*why, *found.problems])
-        raise ConfigError([document.problem(("calls", "directory"), message)])
-    return Path(found.text)
+    return folder_setting(config, ("calls", "directory"), Calls().directory)
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
