@@ -10,7 +10,7 @@ import pytest
 from cordboard.config.files import digest_of
 from cordboard.config.versions import Author, Versions
 
-from .commands import Done, typed
+from .commands import ROOT, Done, typed
 
 FIRST = """\
 # The desk.
@@ -27,7 +27,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "ai-agent.yaml"
-        self.versions = Versions(folder / "admin" / "versions")
+        self.versions = Versions(folder / "admin" / "versions", self.path)
         self.write(FIRST)
         self.first = self.versions.add(FIRST.encode(), Author())
 
@@ -165,3 +165,18 @@ def test_before_the_first_version(tmp_path: Path) -> None:
     assert typed("config", "history", "-c", str(path)).status == 0
     done = typed("config", "diff", "-c", str(path))
     assert (done.status, "there are no versions yet" in done.err) == (1, True)
+
+
+def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "configuration-versions.md").read_text()
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    path = tmp_path / "desk.yaml"
+    path.write_text(text)
+    done = typed(
+        *("config", "set", "contexts.front.greeting", "Good day.", "-c", str(path), "--yes"),
+        *("--why", "fits all day", "--data", str(tmp_path)),
+    )
+    shown = page.partition('fits all day"\n')[2].partition("\n    $ cordboard")[0]
+    expected = "".join(line.removeprefix("    ") + "\n" for line in shown.splitlines())
+    printed = done.out.replace(str(path), "desk.yaml")
+    assert printed.replace(" \n", "\n") == expected

@@ -37,7 +37,7 @@ def prepare(folder: Path) -> tuple[Path, versions.Versions]:
     path = folder / "ai-agent.yaml"
     path.write_bytes(OLD)
     path.chmod(0o640)
-    return path, versions.Versions(folder / "admin" / "versions")
+    return path, versions.Versions(folder / "admin" / "versions", path)
 
 
 def publish_once(path: Path, store: versions.Versions) -> None:

@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ai-agent.yaml"
         self.path.write_text(OLD)
-        self.versions = Versions(folder / "versions")
+        self.versions = Versions(folder / "versions", self.path)
 
     def publish(self, text: str, base: str | None = None, author: Author = ANNA) -> str:
         based = digest_of(self.path.read_bytes()) if base is None else base
@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_a_file_in_place_as_it_was(
 
 
 def test_versions_that_cannot_be_kept_prevent_it(desk: Desk) -> None:
-    desk.versions = Versions(desk.path / "versions")
+    desk.versions = Versions(desk.path / "versions", desk.path)
     with pytest.raises(VersionsUnusable):
         desk.publish(NEW)
     assert desk.path.read_text() == OLD

@@ -17,7 +17,7 @@ ANNA = Author("anna", "a friendlier greeting", "page")
 
 @pytest.fixture
 def versions(tmp_path: Path) -> Versions:
-    return Versions(tmp_path / "versions")
+    return Versions(tmp_path / "versions", tmp_path / "a.yaml")
 
 
 def test_each_text_is_kept_under_its_digest_with_who_when_and_why(versions: Versions) -> None:
@@ -54,10 +54,24 @@ def test_a_load_is_shown_with_the_version_that_it_loaded(versions: Versions) -> 
     assert (newest.generation, newest.result) == (1, "refused")
 
 
+def test_files_that_share_a_folder_have_histories_of_their_own(
+    tmp_path: Path, versions: Versions
+) -> None:
+    other = Versions(tmp_path / "versions", tmp_path / "b.yaml")
+    one, two = versions.add(b"one", Author()), other.add(b"two", Author())
+    other.loaded(one, 3, "applied")
+    (version,) = versions.history()
+    assert (version.digest, version.generation) == (one, None)
+    assert other.latest() == two
+    assert versions.content(two) == b"two", (
+        "a call's version resolves, whatever its file was called"
+    )
+
+
 def test_nobody_else_can_read_them(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        versions = Versions(tmp_path / "admin" / "versions")
+        versions = Versions(tmp_path / "admin" / "versions", tmp_path / "a.yaml")
         with versions.locked():
             versions.add(b"one", Author())
     finally:
@@ -118,7 +132,7 @@ def test_a_beginning_that_several_versions_share_is_refused(
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    versions = Versions(tmp_path / "file" / "versions")
+    versions = Versions(tmp_path / "file" / "versions", tmp_path / "a.yaml")
     with pytest.raises(VersionsUnusable, match=r"versions cannot be kept in .*file/versions: "):
         versions.keep(b"one")
     with pytest.raises(VersionsUnusable, match="file/versions"), versions.locked():

@@ -200,7 +200,7 @@ def _versions(config: Path, data: Path | None) -> Versions:
             data = folder_setting(config, ("admin", "data"), data)
         except ConfigError as error:  # a broken file is what `restore` is for
             print(f"cordboard: {error}; looking for versions in {data}", file=sys.stderr)
-    return Versions(data / "versions")
+    return Versions(data / "versions", config)
 
 
 def _bytes(config: Path) -> bytes:

@@ -63,10 +63,11 @@ class Version:
 
 
 class Versions:
-    """The versions in one folder; several processes may share it."""
+    """The versions of one file; several files and processes may share a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: Path) -> None:
         self._folder = folder
+        self._file = os.path.abspath(file)  # noqa: PTH100 - a link keeps its name
         self._objects = folder / "objects"
         self._log = folder / "log.jsonl"
 
@@ -122,7 +123,7 @@ class Versions:
         raise NotThere(f"there is no version {prefix}; see `cordboard config history`")
 
     def history(self) -> list[Version]:
-        """Return all versions, the newest first. Raises `VersionsUnusable`."""
+        """Return all versions of the file, the newest first. Raises `VersionsUnusable`."""
         found: list[Version] = []
         for line in self._lines():
             if line["event"] == "version":
@@ -147,6 +148,7 @@ class Versions:
         if digest != parent:
             self._append(
                 event="version",
+                file=self._file,
                 digest=digest,
                 who=author.who,
                 why=author.why,
@@ -157,7 +159,8 @@ class Versions:
 
     def loaded(self, digest: str, generation: int, result: Literal["applied", "refused"]) -> None:
         """Note that an engine has read a version. Raises `VersionsUnusable`."""
-        self._append(event="load", digest=digest, generation=generation, result=result)
+        fields = {"digest": digest, "generation": generation, "result": result}
+        self._append(event="load", file=self._file, **fields)
 
     def _object(self, digest: str) -> Path:
         return self._objects / f"{digest}.yaml"
@@ -180,7 +183,7 @@ class Versions:
         return private_files.open_lock(self._log)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete lines of the log, and nothing of damaged ones."""
+        """Yield the complete lines about the file, and nothing of damaged ones."""
         try:
             content = content_of(self._log, _MOST_LOG_KIB)
         except FileNotFoundError:
@@ -198,7 +201,7 @@ class Versions:
                 if known and fields["event"] == "version"
                 else {"generation", "result"}
             )
-            if known and needed <= fields.keys():
+            if known and needed <= fields.keys() and fields.get("file") == self._file:
                 yield fields
 
     def _unusable(self, error: OSError) -> VersionsUnusable:

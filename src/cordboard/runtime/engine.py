@@ -111,7 +111,9 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        versions = Versions(config.admin.data / "versions") if source is not None else None
+        versions = None
+        if source is not None:
+            versions = Versions(config.admin.data / "versions", source.path)
         self.administration = Administration(self.reloader, source, versions)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)

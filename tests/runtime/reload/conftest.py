@@ -125,7 +125,7 @@ class Stand:
         source = ConfigSource(
             self.path, os.environ, loaded.digests, loaded.content, self.secrets.update
         )
-        self.versions = Versions(self._folder / "versions")
+        self.versions = Versions(self._folder / "versions", self.path)
 
         async def no_models(config: Config) -> None:
             return None
