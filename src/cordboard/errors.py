@@ -8,6 +8,7 @@ the narrowest class it can handle; a message never contains a secret.
     ├── EditRefused            an edit of the configuration's text is impossible
     ├── PublishRefused         the configuration's file cannot be written
     ├── VersionsUnusable       versions of the configuration cannot be kept or read
+    ├── StoredSecretsUnusable  stored secrets cannot be written or read
     ├── ModelError             an offline model is missing, altered or will not load
     ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
@@ -107,6 +108,10 @@ class PublishRefused(CordboardError):
 
 class VersionsUnusable(CordboardError):
     """Versions of the configuration cannot be kept or read."""
+
+
+class StoredSecretsUnusable(CordboardError):
+    """Stored secrets cannot be written or read."""
 
 
 class ModelError(CordboardError):

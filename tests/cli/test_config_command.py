@@ -180,3 +180,15 @@ def test_the_page_shows_what_a_terminal_shows(tmp_path: Path) -> None:
     expected = "".join(line.removeprefix("    ") + "\n" for line in shown.splitlines())
     printed = done.out.replace(str(path), "desk.yaml")
     assert printed.replace(" \n", "\n") == expected
+
+
+def test_a_stored_secret_is_listed_by_name_only(desk: Desk) -> None:
+    assert desk.typed("secrets", "set", "SHOP_KEY", answer="hunter2-stored\n").status == 0
+    assert desk.typed("secrets", "list").out == "SHOP_KEY\n"
+    desk.write(FIRST.replace("hunter2-admin", "'${SHOP_KEY}'"))
+    checked = typed("check", "-c", str(desk.path), TEST_DATA=str(desk.folder))
+    assert (checked.status, "hunter2" in checked.out + checked.err) == (0, False)
+    assert desk.typed("secrets", "remove", "SHOP_KEY").status == 0
+    assert desk.typed("secrets", "list").out == ""
+    done = desk.typed("secrets", "remove", "SHOP_KEY")
+    assert (done.status, "there is no stored secret SHOP_KEY" in done.err) == (1, True)

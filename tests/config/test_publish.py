@@ -9,6 +9,8 @@ import re
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,28 @@ def test_who_comes_second_gets_both_texts_merged(desk: Desk) -> None:
     assert "A" in desk.path.read_text()
     desk.publish(merged, caught.value.digest)
     assert desk.path.read_text() == merged
+
+
+def test_of_two_publishers_at_once_one_is_told_of_the_other(desk: Desk) -> None:
+    desk.publish("contexts: {a: {}}\n")
+    base = digest_of(desk.path.read_bytes())
+    texts = [f"contexts: {{a: {{greeting: '{number}'}}}}\n" for number in range(8)]
+    begin = threading.Barrier(len(texts))
+
+    def one(text: str) -> str | None:
+        begin.wait()
+        try:
+            desk.publish(text, base)
+        except PublishConflict as conflict:
+            return conflict.theirs
+        return None
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        answers = list(pool.map(one, texts))
+    winner = desk.path.read_text()
+    assert set(answers) == {winner, None}
+    assert answers.count(None) == 1
+    assert desk.texts[0] == winner
 
 
 def test_changes_of_the_same_line_are_a_conflict_with_both_sides(desk: Desk) -> None:

@@ -17,6 +17,7 @@ from cordboard.errors import ConfigError, NotThere
 
 if TYPE_CHECKING:
     from cordboard.config.edit.edits import Edit
+    from cordboard.config.stored_secrets import StoredSecrets
     from cordboard.config.versions import Origin, Version, Versions
     from cordboard.config.yaml_document import KeyPath
 
@@ -35,6 +36,44 @@ KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="Such as context
 _KEY = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 SHOWN = 12
 """Characters of a digest in tables and messages."""
+
+
+secrets_app = typer.Typer(
+    help="Stored secrets, for the ${NAME} of the file; nothing shows a value again.",
+    no_args_is_help=True,
+)
+app.add_typer(secrets_app, name="secrets")
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Such as SHOP_KEY.")]
+
+
+@secrets_app.command("list")
+def list_secrets(config: ConfigOption = DEFAULT_CONFIG, data: DataOption = None) -> None:
+    """List the names of the stored secrets."""
+    for name in _stored(config, data).names():
+        note = "   (the environment of this shell has it too, and would win)"
+        print(name + (note if name in os.environ else ""))
+
+
+@secrets_app.command("set")
+def set_secret(
+    name: NameArgument, config: ConfigOption = DEFAULT_CONFIG, data: DataOption = None
+) -> None:
+    """Store a secret; the value is asked for, or read from standard input."""
+    import getpass
+
+    asked = sys.stdin.isatty()
+    value = getpass.getpass(f"{name}: ") if asked else sys.stdin.read().rstrip("\r\n")
+    _stored(config, data).put(name, value)
+    print(f"{name} is stored; an engine that watches its file takes it: ${{{name}}}")
+
+
+@secrets_app.command("remove")
+def remove_secret(
+    name: NameArgument, config: ConfigOption = DEFAULT_CONFIG, data: DataOption = None
+) -> None:
+    """Remove a stored secret."""
+    _stored(config, data).remove(name)
+    print(f"{name} is removed")
 
 
 @app.command("history")
@@ -191,16 +230,27 @@ def _hidden(content: bytes, config: Path) -> str:
 
 
 def _versions(config: Path, data: Path | None) -> Versions:
-    from cordboard.cli.options import folder_setting
     from cordboard.config.versions import Versions
 
-    if data is None:
-        data = Path("var/admin")
-        try:
-            data = folder_setting(config, ("admin", "data"), data)
-        except ConfigError as error:  # a broken file is what `restore` is for
-            print(f"cordboard: {error}; looking for versions in {data}", file=sys.stderr)
-    return Versions(data / "versions", config)
+    return Versions(_data(config, data) / "versions", config)
+
+
+def _stored(config: Path, data: Path | None) -> StoredSecrets:
+    from cordboard.config.stored_secrets import StoredSecrets
+
+    return StoredSecrets(_data(config, data))
+
+
+def _data(config: Path, data: Path | None) -> Path:
+    from cordboard.cli.options import folder_setting
+    from cordboard.config.schema import Admin
+
+    default = Admin().data
+    try:
+        return data or folder_setting(config, ("admin", "data"), default)
+    except ConfigError as error:  # a broken file is what `restore` is for
+        print(f"cordboard: {error}; the folder {default} is used", file=sys.stderr)
+        return default
 
 
 def _bytes(config: Path) -> bytes:

@@ -124,7 +124,7 @@ class Admin(Section):
     data: Path = Field(
         Path("var/admin"),
         description="Folder of what the engine itself keeps: the versions of this file "
-        "(`cordboard config history`).",
+        "(`cordboard config history`) and stored secrets (`cordboard config secrets`).",
     )
 
     @field_validator("data")

@@ -7,7 +7,9 @@ import pytest
 from cordboard.calls import events
 from cordboard.config.files import digest_of
 from cordboard.config.publish import PublishConflict
+from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Author
+from cordboard_testkit.patience import until
 
 from .conftest import Stand, context
 
@@ -83,6 +85,24 @@ async def test_the_watch_takes_what_was_published_for_no_hand_edit(stand: Stand)
     await stand.administration.publish(text.replace("One.", "Two."), digest_of(text.encode()), ANNA)
     assert (await stand.reload()).changed == ()
     assert [version.author.source for version in stand.versions.history()] == ["page", "file"]
+
+
+async def test_a_secret_that_is_stored_meanwhile_is_taken(stand: Stand) -> None:
+    folder = stand.path.parent / "admin"
+    secrets = StoredSecrets(folder)
+    secrets.put("OTHER", "hunter1")
+    stand.write(
+        contexts={"demo": context(greeting="Hello ${WHO:-you}.")},
+        admin={"data": str(folder)},
+        reload={"watch": True},
+    )
+    await stand.begin()
+    assert (await stand.ring()).greeting == "Hello you."
+    secrets.put("WHO", "hunter2")
+    await until(lambda: stand.succession.generation.number == 2, "the reload")
+    assert (await stand.ring()).greeting == "Hello hunter2."
+    assert "hunter2" in stand.secrets
+    assert len(stand.versions.history()) == 1, "the text is the same"
 
 
 async def test_without_room_for_versions_calls_go_on_and_name_none(stand: Stand) -> None:
