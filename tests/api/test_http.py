@@ -77,6 +77,15 @@ async def test_health_is_json_and_metrics_are_prometheus_text(port: int) -> None
     assert metrics.body == b"ai_agent_active_calls 0.0\n"
 
 
+async def test_a_path_that_is_no_text_does_not_hide_the_state(engine: ShownEngine) -> None:
+    """Names of files may be any bytes, which Python reads as half surrogates."""
+    folder = os.fsdecode(b"/var/caf\xe9")
+    engine.components["ledger"] = ComponentState(False, f"{folder} is full", required=False)
+    answer = await ask_app(made(engine), "/ready", headers=AUTHORISED)
+    assert answer.status == 200
+    assert answer.json["components"]["ledger"]["detail"] == f"{folder} is full"
+
+
 async def test_without_the_token_health_and_ready_show_numbers_and_states_only(
     engine: ShownEngine,
 ) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from cordboard.agent_api.agent import Agent
+from cordboard.agent_api.speech import Speech
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_registry import FAREWELL, CallRegistry
 from cordboard.calls.failure_apology import STOPPING
@@ -153,6 +154,27 @@ def test_an_agent_that_cannot_say_it_delays_nothing(tmp_path: Path) -> None:
     (history,) = hall.histories()
     assert (history.outcome, history.reason) == ("shutdown", "engine_stopped")
     assert hall.lines[0].hangups == ["normal"]
+
+
+def test_an_agent_that_cannot_take_the_farewell_costs_no_other_caller_theirs(
+    tmp_path: Path,
+) -> None:
+    class Broken(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            raise ZeroDivisionError("a bug")
+
+    agents = [Broken(), FakeAgent()]
+    waiting = agents.copy()
+
+    async def scenario(hall: Hall) -> None:
+        hall.ring()
+        hall.ring()
+        await asyncio.sleep(5)
+        await hall.registry.drain(15)
+
+    hall = play(tmp_path, scenario, lambda _: waiting.pop(0))
+    assert [agent.said for agent in agents] == [[], [STOPPING]]
+    assert {history.reason for history in hall.histories()} == {"engine_stopped"}
 
 
 def test_a_draining_exchange_takes_no_calls(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agent_api.agent import AgentFailed, AgentTrouble
+from cordboard.agent_api.agent import AgentFailed, AgentText, AgentTrouble
+from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
-from cordboard.calls.events import Connected
+from cordboard.calls.events import Connected, Trouble
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.tool import ToolReply
@@ -66,6 +67,26 @@ def test_in_an_agent(tmp_path: Path, told: AgentFailed | AgentTrouble) -> None:
 
     stage = play_call(tmp_path, lambda: FakeAgent(script))
     assert counted(stage.metrics) == ["agent"]
+
+
+def test_in_a_plugin_at_the_end_of_the_call(tmp_path: Path) -> None:
+    """The line is let go all the same: the caller is not left on it."""
+
+    def forgets(speech: Speech) -> None:
+        if speech.over:
+            raise ZeroDivisionError("a bug")
+
+    async def script(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        filler = Speech("One moment.", "filler", forgets)
+        agent.emit(AgentText(1, filler.text, asyncio.get_running_loop().time(), filler))
+        await agent.ask("hangup_call", {"reason": "done"}, 0)
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script))  # checks what is left
+    assert (stage.ended.outcome, stage.ended.reason) == ("completed", "agent_hangup")
+    assert stage.line.hangups == ["normal"]
+    assert [trouble.where for trouble in stage.of(Trouble)] == ["conversation"]
+    assert counted(stage.metrics) == ["call"]
 
 
 def test_in_the_apology(tmp_path: Path) -> None:

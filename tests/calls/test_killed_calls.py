@@ -220,12 +220,15 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     (tmp_path / "2026-11-22" / "c.jsonl").unlink()
     (folder / "y.json").write_text(json.dumps(elsewhere | {"ledger": "2026-11-22/d.jsonl"}))
     (tmp_path / "2026-11-22" / "d.jsonl").write_text('{"at_ms": 1}\n5\n')
+    odd = {**elsewhere, "started_at": "2026-11-22T10:00:00+00:00", "variables": 5}
+    (folder / "0.json").write_text(json.dumps(odd | {"ledger": "2026-11-22/0.jsonl"}))
+    (tmp_path / "2026-11-22" / "0.jsonl").write_text('{"at_ms": 1, "type": "call.connected"}\n')
     with capture_logs() as logs:
         jobs = end_all(tmp_path)
     assert {job.call_id for job in jobs} == {"b"}
-    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 5
+    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 6
     names = ["2026-11-22.a.json", "2026-11-22.c.json", "2026-11-22.d.json", "x.json", "y.json"]
-    assert left(tmp_path) == names
+    assert left(tmp_path) == ["0.json", *names]
 
 
 def test_odd_entries_are_told_and_hold_up_no_other_calls(tmp_path: Path) -> None:

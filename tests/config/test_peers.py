@@ -48,6 +48,17 @@ def test_no_text_is_worse_than_refused(text: str) -> None:
         network_of(text)
 
 
+@pytest.mark.parametrize("section", ["health", "audiosocket", "rtp"])
+@pytest.mark.parametrize("host", ["engine..local", "e" * 64])
+def test_a_host_that_no_name_service_takes_is_named_by_its_place(section: str, host: str) -> None:
+    text = f"contexts: {{demo: {{}}}}\n{section}:\n  host: {host}\n"
+    with pytest.raises(ConfigError) as caught:
+        read(text, Path("ai-agent.yaml"), {})
+    [problem] = caught.value.problems
+    assert (problem.line, problem.key) == (3, f"{section}.host")
+    assert "expected an address (10.0.0.5) or a host name" in problem.message
+
+
 @pytest.mark.parametrize(
     "entry",
     ["10.0.0.300", "10.0.0.5/24", "10.0.0", "http://asterisk", "asterisk:8088", '"*"', '""'],

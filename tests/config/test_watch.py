@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from watchfiles import _rust_notify
 
 from cordboard.config.files import digest_of
 from cordboard.config.watch import FileWatch
@@ -123,3 +125,18 @@ def test_a_stop_in_the_middle_of_the_start_is_a_stop(
     watched.watch.start()
     begun[0].join(PATIENCE)
     assert not begun[0].is_alive()
+
+
+def test_a_machine_without_a_free_watch_is_an_error_like_any_other_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's error is none of the system's (seen with user.max_inotify_instances of 0)."""
+
+    def none_free(*_: object) -> NoReturn:
+        raise _rust_notify.WatchfilesRustInternalError("Too many open files (os error 24)")
+
+    monkeypatch.setattr(_rust_notify, "RustNotify", none_free)
+    watch = FileWatch({tmp_path / "ai-agent.yaml": ""}, lambda: None)
+    with pytest.raises(OSError, match="Too many open files"):
+        watch.start()
+    watch.stop()

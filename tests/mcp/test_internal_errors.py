@@ -7,11 +7,15 @@ import sys
 from typing import NoReturn
 
 import pytest
+from structlog.testing import capture_logs
 
 from cordboard.config.mcp import McpServer
 from cordboard.mcp.remote.http_transport import HttpTransport
+from cordboard.mcp.stdio.transport import StdioTransport
 from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.supervision.status import SilentServerObserver
+
+from .conftest import faulty
 
 
 class Counting(SilentServerObserver):
@@ -42,6 +46,27 @@ async def test_a_mistake_is_counted_and_the_server_started_again() -> None:
     finally:
         await server.close()
     assert set(observer.errors) == {"mcp_server"}
+
+
+@pytest.mark.parametrize("place", ["_messages", "_note_outgoing"])
+async def test_so_is_one_on_the_way_to_a_process(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: object) -> NoReturn:
+        raise ZeroDivisionError("a bug")
+
+    observer = Counting()
+    server = SupervisedServer("it", faulty(start_timeout_ms=1_000), observer)
+    monkeypatch.setattr(StdioTransport, place, wrong)
+    server.start()
+    try:
+        with capture_logs() as log:
+            async with asyncio.timeout(60):
+                await observer.another.wait()
+    finally:
+        await server.close()
+    assert set(observer.errors) == {"mcp_stdio"}
+    assert [entry["exc_info"] for entry in log if entry["event"] == "mcp_stdio_crashed"]
 
 
 async def test_so_is_one_on_the_way_to_a_remote_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,9 @@ def test_exceptions_by_address_and_this_machine(
     assert (proxy_for(f"https://{host}/") is None) is direct
 
 
-@pytest.mark.parametrize("value", ["socks5://p:1080", "https://p:443", "http://", "http://p:x"])
+@pytest.mark.parametrize(
+    "value", ["socks5://p:1080", "https://p:443", "http://", "http://p:x", "http://p..q:1"]
+)
 def test_a_proxy_that_cannot_be_used_is_told_without_its_password(
     value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +301,12 @@ async def talk(url: str, tls: ssl.SSLContext) -> bytes:
             return await taker.texts.get()
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize("url", ["ws://acme..example", f"ws://{64 * 'a'}.example"])
+async def test_a_name_that_no_name_service_takes_is_one_that_cannot_be_reached(url: str) -> None:
+    with pytest.raises(NotConnected, match="Acme cannot be reached"):
+        await ServiceConnection(ServiceAddress(url), "Acme").open(ssl.create_default_context(), 5)
 
 
 @pytest.mark.parametrize("scheme", ["wss", "ws"])

@@ -110,6 +110,15 @@ def test_a_server_that_renames_its_tools_for_ever_makes_no_series_for_ever() -> 
     assert counts["b", "find"] == 1
 
 
+def test_a_plugin_that_has_a_word_for_each_trouble_makes_no_series_for_ever() -> None:
+    metrics = Metrics()
+    for number in range(1_000):
+        metrics.conversations.agent_trouble(f"trouble {number} \ud800")
+    page = metrics.render().decode()
+    assert page.count("\nai_agent_agent_troubles_total{") <= 101
+    assert 'ai_agent_agent_troubles_total{what="other"} 900.0' in page
+
+
 def test_no_name_breaks_the_page() -> None:
     metrics = Metrics()
     for tool in ('a "quoted"\nname\\', "half a pair \ud800", "x" * 10_000, "\x00\x1b[2J"):

@@ -201,6 +201,21 @@ async def test_threads_at_work_are_counted() -> None:
     assert b"\nai_agent_worker_busy 0.0\n" in metrics.render()
 
 
+async def test_an_engine_whose_calls_do_not_end_in_order_leaves_no_port_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wrong(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    engine = Engine(offline(tmp_path))
+    await engine.start()
+    monkeypatch.setattr(engine.registry, "drain", wrong)
+    with pytest.raises(ZeroDivisionError):
+        await engine.stop(grace=0)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", engine.http_port)
+
+
 async def test_an_engine_stopped_twice_stops_once(tmp_path: Path) -> None:
     engine = Engine(offline(tmp_path))
     with capture_logs() as log:
@@ -301,6 +316,57 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
         assert await fleet.servers["shop"].wait_ready(PATIENCE)
         assert engine.view.missing() == {}, "the mute one is not required"
         assert not engine.view.readiness()["mcp"].ready
+    finally:
+        await engine.stop(grace=0)
+
+
+def internal_errors(engine: Engine, where: str) -> int:
+    name = f'ai_agent_internal_errors_total{{where="{where}"}} '.encode()
+    lines = engine.view.metrics().splitlines()
+    return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_servers_start_although_the_remains_of_an_earlier_engine_cannot_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable() -> None:
+        raise ValueError("a line of /proc that nobody expected")
+
+    monkeypatch.setattr("cordboard.runtime.engine.sweep_orphans", unreadable)
+    engine = Engine(offline(tmp_path, mcp={"servers": {"shop": faulty()}}))
+    try:
+        with capture_logs() as log:
+            await asyncio.wait_for(engine.start(), PATIENCE)
+            assert await engine.reloader.generation.fleet.servers["shop"].wait_ready(PATIENCE)
+        (told,) = [entry for entry in log if "/proc" in str(entry)]
+        assert (told["log_level"], told["exc_info"]) == ("error", True)
+        assert internal_errors(engine, "mcp_orphans") == 1
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_recordings_are_still_deleted_after_a_day_on_which_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = threading.Event()
+    days: list[str] = []
+
+    def sweeps(*_: object) -> int:
+        days.append("a day")
+        if len(days) == 1:
+            raise RecursionError("a file that nobody expected")
+        again.set()
+        return 0
+
+    monkeypatch.setattr("cordboard.runtime.engine.sweep", sweeps)
+    monkeypatch.setattr("cordboard.runtime.engine.INTERVAL", 0.01)
+    engine = Engine(offline(tmp_path))
+    try:
+        await asyncio.wait_for(engine.start(), PATIENCE)
+        assert await asyncio.to_thread(again.wait, PATIENCE)
+        assert internal_errors(engine, "retention") == 1
     finally:
         await engine.stop(grace=0)
 

@@ -25,12 +25,13 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from cordboard.api.administration import AdministrationEndpoints
 from cordboard.api.administration_view import Administration
+from cordboard.api.answers import JsonAnswer
 from cordboard.api.chat import ChatEndpoints
 from cordboard.api.gate import LIVE, Gate, HttpLimits
 from cordboard.api.token_check import BearerGate, TokenCheck
@@ -127,7 +128,7 @@ def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
         return check.refusal(request) if has_token(request) else None
 
     async def live(request: Request) -> Response:
-        return JSONResponse({"live": True})
+        return JsonAnswer({"live": True})
 
     async def ready(request: Request) -> Response:
         if refusal := refused_if_wrong(request):
@@ -135,15 +136,15 @@ def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
         components = engine.readiness()
         is_ready = all(state.ready for state in components.values() if state.required)
         body = {"ready": is_ready, "components": _components(components, has_token(request))}
-        return JSONResponse(body, status_code=200 if is_ready else 503)
+        return JsonAnswer(body, status_code=200 if is_ready else 503)
 
     async def health(request: Request) -> Response:
         if refusal := refused_if_wrong(request):
             return refusal
         if has_token(request):
-            return JSONResponse(dict(engine.health()))
+            return JsonAnswer(dict(engine.health()))
         components = _components(engine.readiness(), with_details=False)
-        return JSONResponse({**engine.counts(), "components": components})
+        return JsonAnswer({**engine.counts(), "components": components})
 
     async def metrics(request: Request) -> Response:
         page = await asyncio.to_thread(engine.metrics)  # takes up to 100 ms
@@ -176,9 +177,9 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     body = {"error": error.detail}
-    return JSONResponse(body, status_code=error.status_code, headers=error.headers)
+    return JsonAnswer(body, status_code=error.status_code, headers=error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Answer an internal error, whose details are only in the log."""
-    return JSONResponse({"error": "Internal Server Error"}, status_code=500)
+    return JsonAnswer({"error": "Internal Server Error"}, status_code=500)

@@ -286,12 +286,12 @@ class VoiceActivityBank:
         if self._pending:
             self._start_soon()
         if failure is not None:
-            log.error("voice_activity_failed", streams=len(batch), error=repr(failure))
+            log.error("voice_activity_failed", streams=len(batch), exc_info=failure)
             for stream, _ in batch:
                 stream._fail(failure)
         for stream, probabilities in results:
             try:
                 stream._report(probabilities)
-            except Exception as error:  # noqa: BLE001 - border: isolate the other calls
-                log.error("voice_activity_callback_failed", error=repr(error))
+            except Exception as error:  # border: isolate the other calls
+                log.exception("voice_activity_callback_failed", error=repr(error))
                 stream._fail(error)

@@ -424,8 +424,7 @@ class Call:
         self._costs.close()
         if self._keys is not None:
             self._keys.close()
-        if self._conversation is not None:
-            self._conversation.end(TOOL_GRACE)
+        self._end_conversation()
         await self._step("agent", self._agent_start.close())
         if outcome != "transferred":
             line = self._offer.control
@@ -452,6 +451,17 @@ class Call:
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
         await self._step("post_call", self._phases.post_call(ended, self._pre_call.data))
         return ended
+
+    def _end_conversation(self) -> None:
+        """Stop speech and tools. A border: an agent's own callbacks run here."""
+        if self._conversation is None:
+            return
+        try:
+            self._conversation.end(TOOL_GRACE)
+        except Exception as error:  # border: the line must be let go all the same
+            log.exception("conversation_end_failed", error=repr(error))
+            self._metrics.internal_error("call")
+            self._trouble("conversation", repr(error))
 
     async def _step(
         self, name: str, work: Coroutine[Any, Any, None], limit: float = STEP_LIMIT

@@ -67,10 +67,11 @@ async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], N
         try:
             async with asyncio.timeout(STEP_LIMIT):
                 await step()
-        except Exception as error:  # noqa: BLE001 - task border: there is no better handler
+        except (LineError, TimeoutError) as error:
             log.error("refusal_failed", call_id=offer.call_id, error=repr(error))
-            if not isinstance(error, (LineError, TimeoutError)):
-                internal_error("refusal")
+        except Exception as error:  # task border: there is no better handler
+            log.exception("refusal_failed", call_id=offer.call_id, error=repr(error))
+            internal_error("refusal")
 
 
 class CallRegistry:
@@ -133,8 +134,9 @@ class CallRegistry:
         farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
         if not await self._idle_within(grace - farewell):
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
+            loop = asyncio.get_running_loop()
             for call in tuple(self._calls.values()):
-                call.close_down()
+                loop.call_soon(call.close_down)  # an agent that fails in it concerns no other call
             await self._idle_within(farewell)
         for call in tuple(self._calls.values()):
             call.end("shutdown", "engine_stopped")

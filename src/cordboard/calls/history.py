@@ -32,7 +32,7 @@ class ToolUse:
     answered_ms: int | None = None
     filler: str = ""
     parent: str = ""
-    """For a step of a workflow: the id of the workflow's tool call."""
+    """Id of the workflow's tool call, if this is a step of a workflow."""
     reason: str = ""
     """Reason of a refusal."""
     source: str = "run"
@@ -61,7 +61,7 @@ class Overlap:
     """A voice over the agent's, and its outcome. Times are ms since the offer."""
 
     onset_ms: int
-    """Its first sample."""
+    """First sample of the voice."""
     held_ms: int
     """Time when the agent fell silent."""
     over_ms: int | None = None
@@ -102,18 +102,18 @@ class Turn:
     heard: str = ""
     """The recogniser's text."""
     understood: str = ""
-    """The same text with misheard names corrected."""
+    """The recogniser's text with misheard names corrected."""
     confidence: float = 0.0
     answer: list[str] = field(default_factory=list)
     """The sentences that the agent was about to speak."""
     said: list[str] = field(default_factory=list)
-    """The same sentences; of those that the caller cut, only the heard part."""
+    """The agent's sentences; only the heard part of a sentence that the caller cut."""
     spoke_ms: int | None = None
-    """Time when the agent was about to speak the last of them."""
+    """Time when the agent was about to speak its last sentence."""
     answer_start_ms: int | None = None
     """First audible sample on the wire, of a filler if there was one."""
     answer_end_ms: int | None = None
-    """Time when the caller had heard all of it, or interrupted."""
+    """Time when the caller had heard the whole answer, or interrupted it."""
     interrupted: str | None = None
     """The heard part of the answer, if the caller interrupted it."""
     tools: list[ToolUse] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Turn:
     filled: bool = False
     """True if a filler was heard first: `latency` is the filler's; `answer_ms` is the answer's."""
     answer_ms: int | None = None
-    """From the caller's last sample to the first one of the answer itself."""
+    """Time from the caller's last sample to the answer's first; fillers do not count."""
 
 
 @dataclass(slots=True)

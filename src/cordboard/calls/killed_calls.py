@@ -53,7 +53,10 @@ async def _end_all(
     """End the calls of one engine."""
     try:
         for file in await asyncio.to_thread(list, calls):
-            await _end(calls, file, contexts, queue, metrics)
+            try:
+                await _end(calls, file, contexts, queue, metrics)
+            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+                log.error("killed_call_not_ended", file=str(file), error=repr(error))
         await asyncio.to_thread(calls.remove)
     except OSError as error:
         log.error("killed_calls_not_removed", error=str(error))
@@ -66,12 +69,9 @@ async def _end(
     queue: JobTaker,
     metrics: Metrics,
 ) -> None:
-    try:
-        ledger, call = await asyncio.to_thread(calls.read, file)
-        history, was_open = await asyncio.to_thread(end_ledger, ledger)
-    except (OSError, ValueError, KeyError, TypeError) as error:  # the last two: not a ledger
-        log.error("killed_call_not_ended", file=str(file), error=repr(error))
-        return
+    """End one call. Raises `OSError`; any error of odd values if the files are not a call's."""
+    ledger, call = await asyncio.to_thread(calls.read, file)
+    history, was_open = await asyncio.to_thread(end_ledger, ledger)
     if was_open:
         log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))
         if call.kind == "call":
@@ -83,10 +83,7 @@ async def _end(
         written = await queue.put(jobs_of(finished(call, history), context.post_call))
         if not written:
             return  # the next start hands them over again
-    try:
-        await asyncio.to_thread(file.unlink)
-    except OSError as error:
-        log.error("killed_call_not_ended", file=str(file), error=str(error))
+    await asyncio.to_thread(file.unlink)
 
 
 def end_ledger(path: Path) -> tuple[CallHistory, bool]:

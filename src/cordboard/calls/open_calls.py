@@ -50,7 +50,7 @@ class OpenCall:
     context: str
     provider: str
     started_at: str
-    """The same as in `call.offered`."""
+    """Time of the offer, as `call.offered` has it."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The call's own variables, for the steps after it."""
     results: Mapping[str, Any] = field(default_factory=dict)

@@ -20,7 +20,6 @@ import structlog
 
 from cordboard.agent_api.provider import tool_user, tool_users
 from cordboard.calls import events
-from cordboard.calls.ledger import Ledger
 from cordboard.calls.open_calls import OpenCall
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
@@ -51,7 +50,7 @@ class TrialReport:
     """The result of a try."""
 
     call_id: str
-    """Of its ledger."""
+    """Id of the try, and name of its ledger."""
     outcome: Outcome
     reply: ToolReply
     payloads: Mapping[str, JsonObject]
@@ -105,8 +104,8 @@ class ToolTrials:
         provider_name = settings.provider or generation.config.default_provider
         toolbox = generation.admit(context)
         offered = toolbox.find(name)
-        ledger = self._ledger(call_id)
         now = datetime.datetime.now().astimezone()
+        ledger = self._services.ledger(call_id, now)
         started_at = now.isoformat(timespec="milliseconds")
         ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
         version = generation.version
@@ -147,16 +146,6 @@ class ToolTrials:
         elif offered.spec.approval == "caller" and not approve:
             outcome = "needs_approval"
         return TrialReport(call_id, outcome, reply, payloads(reply, limits))
-
-    def _ledger(self, call_id: str) -> Ledger:
-        loop = asyncio.get_running_loop()
-        day = datetime.datetime.now().astimezone().date()
-        path = self._services.directory / day.isoformat() / f"{call_id}.jsonl"
-
-        def tell(at_ms: int, event: events.LedgerEvent) -> None:
-            self._services.tracing.ledger(call_id, at_ms, event)
-
-        return Ledger(self._services.writer, path, loop.time(), tell, loop.time)
 
 
 def payload_limits(provider: str | None) -> dict[str, PayloadLimits]:

@@ -1,4 +1,4 @@
-"""Allowed peers of a connection: an address, a network, or a host name."""
+"""Addresses to bind to, and allowed peers of a connection: an address, a network, a host name."""
 
 from __future__ import annotations
 
@@ -54,3 +54,15 @@ def _checked(entry: str) -> str:
 
 Peer = Annotated[str, AfterValidator(_checked)]
 """One entry of `audiosocket.allow_from`."""
+
+
+def _host(text: str) -> str:
+    try:
+        text.encode("idna")  # as each look-up does
+    except UnicodeError:
+        raise ValueError("expected an address (10.0.0.5) or a host name") from None
+    return text
+
+
+Host = Annotated[str, AfterValidator(_host)]
+"""An address or a host name to bind to."""

@@ -84,7 +84,7 @@ Template = Annotated[str, AfterValidator(_check_template)]
 Texts = Annotated[tuple[Template, ...], BeforeValidator(_one_or_many)]
 """One text, or several that are used one after the other."""
 TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
-"""As 17:30."""
+"""A time of the day, such as 17:30."""
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Tool = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
 

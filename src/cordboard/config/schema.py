@@ -28,7 +28,7 @@ from cordboard.config.patterns import (
     ToolOrGroup,
     VariableName,
 )
-from cordboard.config.peers import THIS_MACHINE, Peer, network_of
+from cordboard.config.peers import THIS_MACHINE, Host, Peer, network_of
 from cordboard.config.prices import Prices
 from cordboard.config.providers import PipelineProvider
 from cordboard.config.remote_url import is_loopback
@@ -88,7 +88,7 @@ class Budget(Section):
 class Health(Section):
     """The HTTP port of the engine: /live, /ready, /health, /metrics."""
 
-    host: str = Field(
+    host: Host = Field(
         "127.0.0.1",
         description="Address to bind to. Off loopback, everything but `/live` needs `admin.token`.",
     )
@@ -210,7 +210,7 @@ class AudioSocket(Section):
     """The TCP port to which Asterisk connects with the audio of a call. It is open only when calls
     can use it: with `asterisk.media: audiosocket`, or with `audiosocket.context`."""
 
-    host: str = Field("127.0.0.1", description="Address to bind to.")
+    host: Host = Field("127.0.0.1", description="Address to bind to.")
     port: Port = Field(8090, description="TCP port; 0 = any free one.")
     advertise_host: str = Field("127.0.0.1", description="Address to which Asterisk connects.")
     allow_from: tuple[Peer, ...] | None = Field(
@@ -269,7 +269,7 @@ class AudioSocket(Section):
 class Rtp(Section):
     """The UDP ports to which Asterisk sends the audio of a call, with `asterisk.media: rtp`."""
 
-    host: str = Field("127.0.0.1", description="Address to bind to.")
+    host: Host = Field("127.0.0.1", description="Address to bind to.")
     advertise_host: str = Field("127.0.0.1", description="Address to which Asterisk sends.")
     first_port: Port = Field(0, description="First port of the range; 0 = any free ports.")
     last_port: Port = Field(0, description="Last port of the range.")

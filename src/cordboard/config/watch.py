@@ -52,10 +52,13 @@ class FileWatch:
         """Begin to watch; changes since the digests were made count too. Raises `OSError`."""
         # Documented at watchfiles.helpmanual.io/api/rust_backend; `watchfiles.watch` begins to
         # watch at an unknown time, so that it would miss a change just before it.
-        from watchfiles._rust_notify import RustNotify
+        from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
         folders = [str(folder) for folder in _folders(self._digests)]
-        notify = RustNotify(folders, False, False, 0, False, False)
+        try:
+            notify = RustNotify(folders, False, False, 0, False, False)
+        except WatchfilesRustInternalError as error:  # no free inotify instance
+            raise OSError(str(error)) from error
         for path, digest in self._digests.items():
             if digest is None:
                 self._digests[path] = _digest(path)

@@ -31,7 +31,9 @@ def transport_of(
         grace = config.stop_grace_ms / 1000
         from cordboard.mcp.stdio.transport import StdioTransport
 
-        return StdioTransport(server_id, launch, stderr, grace, turns=turns)
+        process = StdioTransport(server_id, launch, stderr, grace, turns=turns)
+        process.on_internal_error = on_internal_error
+        return process
     from cordboard.mcp.remote.http_transport import (
         remote_transport,  # the HTTP client: only if needed
     )

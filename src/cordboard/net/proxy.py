@@ -130,7 +130,8 @@ def _parsed(value: str) -> Proxy:
     url = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or _USUAL_PORT
+        host, port = parts.hostname or "", parts.port or _USUAL_PORT
+        host.encode("idna")  # as the look-up does
     except ValueError:
         raise ProxyFailed("the proxy's address in the environment is not a URL") from None
     if parts.scheme != "http" or not host:

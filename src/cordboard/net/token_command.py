@@ -81,7 +81,7 @@ class TokenCommand:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        began, name = loop.time(), self._command[0]
+        began, name, ended = loop.time(), self._command[0], False
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -100,12 +100,13 @@ class TokenCommand:
                     raise self._failed(f"the token command {name} prints too much")
                 err = await _printed(process.stderr)
                 await process.wait()
-        except BaseException as error:
-            await _kill(process)
-            if isinstance(error, TimeoutError):
-                words = f"the token command {name} has not ended within {RUN_SECONDS:g} s"
-                raise self._failed(words) from None
-            raise
+                ended = True
+        except TimeoutError:
+            words = f"the token command {name} has not ended within {RUN_SECONDS:g} s"
+            raise self._failed(words) from None
+        finally:
+            if not ended:
+                await _kill(process)
         if process.returncode:
             last = err.decode(errors="replace").strip().rpartition("\n")[2]
             shown = "".join(c if c.isprintable() else " " for c in last)[:200]

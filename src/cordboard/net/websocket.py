@@ -115,7 +115,12 @@ class WebsocketConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         name = host if tls else None
         if proxy is None:
-            await loop.create_connection(lambda: self, host, port, ssl=tls, server_hostname=name)
+            try:
+                await loop.create_connection(
+                    lambda: self, host, port, ssl=tls, server_hostname=name
+                )
+            except UnicodeError:
+                raise OSError("no such name") from None  # too long, or with an empty part
             return
         opened = await tunnel(proxy, host, port)
         try:

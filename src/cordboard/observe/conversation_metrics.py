@@ -6,7 +6,7 @@ from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from cordboard.observe.bounded_labels import MAX_LABEL
+from cordboard.observe.bounded_labels import BoundedLabels
 
 Stage = Literal["vad", "endpoint", "stt", "brain", "tts", "wire", "total", "answer"]
 """Parts of the silence a caller hears: last speech sample of the caller → first agent sample.
@@ -28,6 +28,9 @@ _HOLD_BUCKETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0, 2.0)
 _SILENCE_BUCKETS = (0.5, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 60.0)
 """Fine around the limit of a caller's wait: audio within 1.2 s."""
 _GREETING_BUCKETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0)
+
+MAX_WORDS = 100
+"""Words for problems of agents, which plug-ins may choose."""
 
 
 class ConversationMetrics:
@@ -79,6 +82,7 @@ class ConversationMetrics:
             buckets=_GREETING_BUCKETS,
             registry=registry,
         )
+        self._words = BoundedLabels(MAX_WORDS)
         self._agent_troubles = Counter(
             "ai_agent_agent_troubles",
             "Problems of agents that were handled: a lost connection, a fallback, an unreadable "
@@ -113,4 +117,4 @@ class ConversationMetrics:
 
     def agent_trouble(self, what: str) -> None:
         """Count a problem of an agent that was handled."""
-        self._agent_troubles.labels(what[:MAX_LABEL]).inc()
+        self._agent_troubles.labels(self._words.label(what)).inc()

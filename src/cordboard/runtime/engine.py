@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -242,8 +242,10 @@ class Engine:
         log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
-        await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
-        await self._stack.aclose()
+        try:
+            await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
+        finally:
+            await self._stack.aclose()
         log.info("engine_stopped")
 
     async def tools_settled(self, timeout: float) -> bool:
@@ -307,25 +309,27 @@ class Engine:
             log.warning("calls_directory_not_shut", path=str(directory), error=str(error))
         self._writer.prepare(directory)
 
-    async def _end_killed_calls(self) -> None:
-        """End calls that a killed engine left behind. A task border."""
-        directory, contexts = self._begun_with.calls.directory, self._config.contexts
+    async def _aside(self, place: str, work: Awaitable[object]) -> None:
+        """Do work beside the calls. A task border."""
         try:
-            await end_killed_calls(directory, contexts, self._post_call, self._metrics)
+            await work
         except Exception as error:  # task border: this engine's calls continue
-            log.exception("killed_calls_failed", error=repr(error))
-            self._metrics.internal_error("killed_calls")
+            log.exception("engine_work_failed", place=place, error=repr(error))
+            self._metrics.internal_error(place)
+
+    async def _end_killed_calls(self) -> None:
+        """End calls that a killed engine left behind."""
+        directory, contexts = self._begun_with.calls.directory, self._config.contexts
+        ending = end_killed_calls(directory, contexts, self._post_call, self._metrics)
+        await self._aside("killed_calls", ending)
 
     async def _open_servers(self) -> None:
         """Let MCP servers start once calls can come in and the remains of a killed engine are
         gone."""
         await self.line_ready(LINE_FIRST)
-        await asyncio.to_thread(load_sdk)
+        await self._aside("mcp_sdk", asyncio.to_thread(load_sdk))
         gc.freeze()
-        try:
-            await asyncio.to_thread(sweep_orphans)
-        except OSError as error:
-            log.error("mcp_orphans_not_swept", error=str(error))
+        await self._aside("mcp_orphans", asyncio.to_thread(sweep_orphans))
         self._pool.open()
 
     async def _sweep_recordings(self) -> None:
@@ -334,7 +338,8 @@ class Engine:
             contexts = self._config.contexts
             keep = {name: context.recording.keep_days for name, context in contexts.items()}
             today = datetime.datetime.now().astimezone().date()
-            await asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
+            sweeping = asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
+            await self._aside("retention", sweeping)
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:

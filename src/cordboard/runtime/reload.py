@@ -141,9 +141,7 @@ class Reloader:
             self._waiting.cancel()
         new.on_tools_changed(self._tools_changed.set)
         new.start(self._replacement(config))
-        if self.providers is not None:
-            self._closing.add(closing := self._task(self.providers.close(), "close providers"))
-            closing.add_done_callback(self._closing.discard)
+        self._close_providers()
         self.generation, self.providers = new, providers
         providers.begin()
         self._lock, self._fixed = lock, fixed
@@ -201,8 +199,7 @@ class Reloader:
         self.freeze()
         own = (self._waiting, self._warming, *self._preparing)
         tasks = [*self._retiring, *(task for task in own if task is not None)]
-        if self.providers is not None:
-            await self.providers.close()
+        self._close_providers()
         await asyncio.gather(*self._closing, return_exceptions=True)
         await self.generation.close()
         await self._pool.close()
@@ -229,15 +226,13 @@ class Reloader:
         log.info("mcp_servers_replaced", generation=generation.number, servers=list(servers))
 
     def _retire(self, generation: Generation) -> None:
-        task = asyncio.create_task(generation.retire(), name=f"generation {generation.number}")
+        task = self._task(generation.retire(), f"generation {generation.number}")
         self._retiring[task] = generation
         task.add_done_callback(self._retired)
 
     def _retired(self, task: asyncio.Task[None]) -> None:
         generation = self._retiring.pop(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("generation_close_failed", number=generation.number, error=repr(error))
-        elif not self.frozen:
+        if not (self.frozen or task.cancelled() or task.exception()):
             log.info("generation_closed", number=generation.number)
 
     # The agents.
@@ -265,6 +260,12 @@ class Reloader:
         later = self._task(work, "prepare sentences")
         self._preparing.add(later)
         later.add_done_callback(self._preparing.discard)
+
+    def _close_providers(self) -> None:
+        """Begin to close the providers in force. A failure must not keep servers from ending."""
+        if self.providers is not None:
+            self._closing.add(closing := self._task(self.providers.close(), "close providers"))
+            closing.add_done_callback(self._closing.discard)
 
     async def _keep_warm(self) -> None:
         """Compile dialogues again when their tools change, so that no call has to."""

@@ -27,7 +27,7 @@ MAX_CONTAINERS = 250_000
 _TOKEN = re.compile(rb'"[^"\\]{0,200}+"|["{}\[\],]')
 """Matches a short plain string as a whole, or one character that matters outside strings."""
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)", re.DOTALL)
-"""Matches an escape in a string; the group is half of a pair, which is no character."""
+"""Matches an escape in a string; the group is half a pair, which stands for no character."""
 _COMMA, _QUOTE, _BRACE, _BRACKET, _BACKSLASH = b',"{[\\'
 
 

@@ -210,6 +210,15 @@ async def test_say_again_repeats_the_whole_last_answer_even_when_it_was_cut(demo
     assert len(demo.asked) == 1
 
 
+@pytest.mark.parametrize("murmur", ["Uh-huh.", "Uh huh.", "Mm-hmm.", "Uh-huh, uh-huh."])
+async def test_a_listeners_murmur_cuts_nothing_off_and_repeats_nothing(
+    demo: Talk, murmur: str
+) -> None:
+    answer = await demo.say("What's the ATIS for Oslo Gardermoen?")
+    assert not demo.dialogue.is_complete(murmur)
+    assert await demo.say(murmur) != answer
+
+
 async def test_the_greeting_can_be_repeated(demo: Talk) -> None:
     assert await demo.say("pardon?") == (
         "Flight information desk. Which aerodrome would you like the weather for?"

@@ -88,6 +88,24 @@ def test_a_sweep_ends_what_killed_engines_have_left_and_spares_the_living(
     assert [process.poll() is None for process in processes] == [False] * 2 + [True] * 6
 
 
+def test_a_process_whose_name_ends_in_half_a_character_hides_no_other(
+    processes: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """Linux cuts names after 15 bytes; this process has got the id of a dead engine."""
+    ready = tmp_path / "ready"
+    code = f'import ctypes, time; ctypes.CDLL(None).prctl(15, b"gr\\xc3"); open("{ready}", "w")'
+    processes.append(sleeper("", f"{sys.executable} -c '{code}; time.sleep(60)'"))
+    deadline = time.monotonic() + 60
+    while not ready.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    boot, namespace, _, started, life = dead_engine().split(":")
+    processes.append(sleeper(f"{boot}:{namespace}:{processes[0].pid}:{started}:{life}"))
+    sweep_orphans()
+    processes[1].wait(PATIENCE)
+    assert processes[0].poll() is None
+
+
 async def test_a_server_ends_with_what_left_its_process_group(start: Start) -> None:
     server = await start(stop_grace_ms=2_000)
     escaped = int((await server.call("escapes", {}, 5)).content[0].text)  # type: ignore[union-attr]

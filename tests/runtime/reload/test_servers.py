@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cordboard.agents.providers import Providers
 from cordboard.api.administration_view import Deferred
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.tools.tool import Status
@@ -358,3 +359,20 @@ async def test_reloads_beside_calls_that_come_and_go(stand: Stand, mode: str) ->
     await stand.ready()
     assert await (await stand.ring()).version() == "4"
     assert answered > 0
+
+
+async def test_servers_end_although_a_part_of_the_agents_cannot_be_closed(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuses(providers: Providers) -> None:
+        raise OSError("the connection is gone")
+
+    monkeypatch.setattr(Providers, "close", refuses)
+    stand.write(mcp={"servers": {"s": server()}})
+    await stand.begin()
+    pid = stand.pid()
+    assert lives(pid)
+    await stand.end()
+    assert not lives(pid)
+    (told,) = stand.logged("succession_failed")
+    assert "the connection is gone" in told["error"]

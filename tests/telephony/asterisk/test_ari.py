@@ -285,6 +285,25 @@ async def test_an_application_that_is_not_registered_is_not_ready_and_tried_agai
         assert engine.client.state.ready
 
 
+async def test_an_error_of_our_own_while_catching_up_is_told_at_once_and_calls_still_come(pbx):
+    errors = []
+    async with dialled(pbx, wait=False, on_internal_error=errors.append) as engine:
+
+        async def fails() -> None:
+            raise KeyError("channel_ids")
+
+        engine.client._on_connected = fails
+        with capture_logs() as log:
+            await until(lambda: bool(errors))
+            assert engine.client.state.connected
+        assert errors == ["ari"]
+        (told,) = [line for line in log if line["event"] == "ari_setup_failed"]
+        assert told["exc_info"]
+        await pbx.connections[0].send('{"type":"StasisStart","channel":{"id":"1.0"}}')
+        assert (await asyncio.wait_for(engine.events.get(), PATIENCE)).type == "StasisStart"
+        assert engine.downs.empty()
+
+
 async def test_a_host_that_stops_answering_is_noticed(pbx):
     """Nothing is closed, nothing comes: only the pings tell."""
     async with dialled(pbx, ping_seconds=0.2) as engine:

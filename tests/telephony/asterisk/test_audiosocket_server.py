@@ -401,15 +401,16 @@ async def test_who_is_not_allowed_is_closed_before_a_byte_is_read(port):
 
 async def test_ten_thousand_strangers_are_few_lines_of_the_log_and_all_are_counted():
     counted: Counter[str] = Counter()
-    async with open_port(context=None) as port:
+    async with open_port(context=None, identify_seconds=600) as port:
         port.server._on_turned_away = lambda reason: counted.update([reason])
+        port.server._turned_away_log._seconds = 600  # a busy machine takes its time
         with capture_logs() as log:
             for _ in range(20):
                 peers = [await Peer.connect(port, uuid4()) for _ in range(50)]
                 for peer in peers:
                     assert await peer.closed()
     assert counted == {"unknown_uuid": 1000}
-    assert len([line for line in log if line["event"] == "audiosocket_turned_away"]) <= 3
+    assert [line["event"] for line in log].count("audiosocket_turned_away") == 1
 
 
 async def test_asterisk_is_not_pushed_out_by_those_who_came_with_it():

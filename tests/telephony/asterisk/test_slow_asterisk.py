@@ -116,6 +116,43 @@ async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx
         await source.stop()
 
 
+async def test_a_caller_who_cannot_be_offered_is_not_left_waiting(pbx: Pbx) -> None:
+    """A mistake of ours must not be silence on the line until the caller hangs up."""
+    deleted, errors = asyncio.Event(), []
+
+    def delete(connection, request):
+        deleted.set()
+        return status(204)(connection, request)
+
+    pbx.answers |= {
+        "applications/cordboard": application("1.0"),
+        "channels": status(200, [{"id": "1.0", "state": "Up", "dialplan": STASIS}]),
+        "bridges": status(200, []),
+        "asterisk/info": status(200, {"status": {"startup_time": "now"}}),
+        "channels/1.0/variable": status(404, {"message": "Provided variable was not found"}),
+        "channels/1.0": delete,
+    }
+
+    def wrong(offer: Offer) -> None:
+        raise ZeroDivisionError("a bug")
+
+    server = AudioSocketServer(AudioSocket(port=0), Pacer(asyncio.get_running_loop()), wrong)
+    source = AsteriskSource(
+        Asterisk(url=f"http://127.0.0.1:{pbx.port}", password=SecretStr("s3cret")),
+        AudioSocketPath(server),
+        wrong,
+        on_internal_error=errors.append,
+    )
+    await source.start()
+    try:
+        await asyncio.wait_for(deleted.wait(), PATIENCE)
+        await until(lambda: not source.lines and not source._tasks)
+        assert errors == ["offer"]
+        assert source.ready
+    finally:
+        await source.stop()
+
+
 async def test_a_caller_whose_hangup_is_told_after_the_refused_answer_has_hung_up(pbx: Pbx) -> None:
     gone = {"id": "1.0", "state": "Down", "cause": 127}
 

@@ -40,6 +40,11 @@ def test_json_is_data_and_other_text_is_text(kind: str, body: bytes, data: objec
     assert content(HttpAnswer(200, kind, body=body)) == data
 
 
+@pytest.mark.parametrize("charset", ["idna", "undefined", "utf-8\0"])
+def test_a_charset_of_python_that_is_none_of_the_web_is_no_failure(charset: str) -> None:
+    assert content(HttpAnswer(200, "text/plain", charset, b"Blue.")) == {"text": "Blue."}
+
+
 def test_a_charset_is_kept_to_and_an_unknown_one_is_no_failure() -> None:
     kind, charset = media_type('text/plain; charset="ISO-8859-1"; x=y')
     assert content(HttpAnswer(200, kind, charset, "blåbær".encode("latin-1"))) == {"text": "blåbær"}

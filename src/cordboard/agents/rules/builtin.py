@@ -32,7 +32,7 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "what did you [just] say",
         "what was that",
         "i (did not|could not) (hear|catch|get|understand) (that|it|you)",
-        "(what|sorry|eh|huh)",
+        "(what|sorry|eh)",
         "tell me (that|it) again",
         "tell me again",
         "i beg your pardon",

@@ -188,7 +188,9 @@ class RecordingWriter:
     def _failed(self, job: _Sound | _Gap | _End, error: Exception) -> None:
         """Log the first failure only, not every second of every call until it is repaired."""
         if not self.trouble:
-            log.error("recording_write_failed", path=str(job.file.path), error=str(error))
+            ours = None if isinstance(error, OSError) else error
+            path = str(job.file.path)
+            log.error("recording_write_failed", path=path, error=str(error), exc_info=ours)
         self.trouble = f"recordings cannot be written: {error}"
         if isinstance(job, _Sound):
             self._lost(job.file, job.samples)

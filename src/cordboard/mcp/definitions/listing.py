@@ -81,7 +81,7 @@ class ListingRouter(JSONRPCDispatcher[TransportContext]):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, *rest: Any, **options: Any
     ) -> dict[str, Any]:
-        """As the SDK's."""
+        """Send a request as the SDK does, and keep the tools of a page out of its parser."""
         if method == "tools/call" and rest and rest[0] is not None:
             rest[0].setdefault("headers", {}).update(self.parameters.of(params))
         result = await super().send_raw_request(method, params, *rest, **options)

@@ -98,10 +98,16 @@ def _lives_on(engine: str) -> bool:
 def _start_time(pid: int) -> str:
     """Return a process's start time in ticks since boot; empty if it does not run."""
     try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        fields = _stat(pid)
     except OSError:
         return ""
     return "" if fields[0] in {"Z", "X"} else fields[19]
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the state of a process and the fields after it. Raises `OSError`."""
+    line = (_PROC / str(pid) / "stat").read_text(errors="replace")  # its name may be any bytes
+    return line.rpartition(")")[2].split()
 
 
 def _ancestry() -> set[int]:
@@ -111,7 +117,7 @@ def _ancestry() -> set[int]:
     while pid > 0 and pid not in found:
         found.add(pid)
         try:
-            pid = int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(_stat(pid)[1])
         except OSError:
             break
     return found

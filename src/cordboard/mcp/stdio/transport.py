@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -61,8 +62,8 @@ down. Each costs up to 0.1 ms of the event loop."""
 NEEDLESS_BYTES = 400
 """A needless line counts once more per this many bytes: parsing them costs as much."""
 NEEDLESS_LARGE_BYTES = 100
-"""The same for a long line, which is parsed piece by piece (`cordboard.tools.large_json`) at a
-higher cost per byte."""
+"""Bytes per further count of a long needless line, which is parsed piece by piece
+(`cordboard.tools.large_json`) at a higher cost per byte."""
 STDOUT_BYTES = 64 * 1024 * 1024
 """Bytes of stdout read per second at most."""
 STDERR_BYTES = 32 * 1024 * 1024
@@ -72,8 +73,10 @@ SLICE_BYTES = 16 * 1024
 SLICE_SECONDS = 0.002
 """Seconds of processing lines before the event loop gets its turn."""
 
-_HEAD_ID = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]+)"?\s*[,}]')
-_TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_HEAD_ID = re.compile(
+    rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*"?([0-9]{1,18})"?\s*[,}]'
+)
+_TAIL_ID = re.compile(rb'"id"\s*:\s*"?([0-9]{1,18})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _HEAD_METHOD = re.compile(rb'^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"method"\s*:')
 
 log = structlog.get_logger()
@@ -139,6 +142,8 @@ class StdioTransport:
         """True if it closed its output without ending."""
         self._process: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self.on_internal_error: Callable[[str], None] = lambda _: None
+        """Called with the place of an internal error."""
         self.closed = asyncio.Event()
         """Set when the server can no longer answer: it died or closed its output."""
 
@@ -174,6 +179,8 @@ class StdioTransport:
             asyncio.create_task(self._read_stderr(process)),
             asyncio.create_task(self._watch(process, reader)),
         ]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
         return self._from_server, self._to_server
 
     async def __aexit__(
@@ -199,6 +206,13 @@ class StdioTransport:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.closed.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """End this life if one of its tasks has failed. A task border."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("mcp_stdio_crashed", server=self._server, exc_info=error)
+            self.on_internal_error("mcp_stdio")
+            self.closed.set()
 
     async def _watch(self, process: ServerProcess, reader: asyncio.Task[None]) -> None:
         """On the leader's death: read its last output, then stop reading."""

@@ -187,8 +187,6 @@ class AriClient:
             welcome.cancel()
             self._down()
             await asyncio.wait((welcome,))
-            if not welcome.cancelled() and (failure := welcome.exception()) is not None:
-                log.error("ari_setup_failed", error=repr(failure), exc_info=failure)
 
     async def _welcome(self) -> None:
         """Make sure that the application is ours, then run `on_connected`."""
@@ -206,6 +204,9 @@ class AriClient:
             log.error("ari_setup_failed", error=str(error))
             if self._websocket is not None:
                 await self._websocket.close()  # and try again from the start
+        except Exception as error:  # task border: calls still come, without what went before
+            log.exception("ari_setup_failed", error=repr(error))
+            self._on_internal_error("ari")
 
     def _received(self, text: str | bytes) -> None:
         message = decode(text)

@@ -145,7 +145,7 @@ class AudioSocketServer:
     ) -> None:
         """`on_offer` gets the bare calls; it must return at once. `peers`: allowed addresses, by
         default this machine. `most_unidentified`: limit of connections without a UUID yet, see
-        `audiosocket_waiting`. `on_turned_away` counts."""
+        `WaitingRoom`. `on_turned_away` counts."""
         self._config = config
         self._host, self._configured_port = config.host, config.port
         self._pacer = pacer
@@ -165,7 +165,7 @@ class AudioSocketServer:
         """UUIDs of former ARI calls: reason of their refusal, and loop time of their removal."""
         self._turned_away_log = LimitedLog("audiosocket_turned_away")
         self.trouble = "the AudioSocket port is not open"
-        """Reason why the port is not open; empty while it is."""
+        """Reason why the port is not open, unless it is `listening`."""
         self.turned_away: Counter[str] = Counter()
         """Connections closed unused, by reason."""
         self.faults: Counter[str] = Counter()

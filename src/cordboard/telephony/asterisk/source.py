@@ -65,6 +65,7 @@ class AsteriskSource:
         self._path = path
         self._on_offer = on_offer
         self._on_reached = on_reached
+        self._on_internal_error = on_internal_error
         self.read_variables(variables)
         self._ari = AriClient(
             config,
@@ -173,6 +174,15 @@ class AsteriskSource:
         self._spawn(self._offer(line, channel))
 
     async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
+        """Offer a caller. A task border."""
+        try:
+            await self._hand_in(line, channel)
+        except Exception as error:  # task border: the caller must not be left waiting
+            log.exception("offer_failed", channel=channel.id, error=repr(error))
+            self._on_internal_error("offer")
+            await self._dismiss(line, "congestion")
+
+    async def _hand_in(self, line: AsteriskLine, channel: Channel) -> None:
         """Request the variables, all at once, and hand the call in."""
         names = (*self._names, _DIALLED)
         try:

@@ -134,7 +134,7 @@ def content(answer: HttpAnswer) -> Any:
         raise HttpError(f"it answered with {kind}, which cannot be spoken")
     try:
         text = answer.body.decode(answer.charset, "replace")
-    except LookupError:
+    except (LookupError, ValueError):  # also codecs that decode no text, such as idna
         text = answer.body.decode("utf-8", "replace")
     return {"text": text}
 

@@ -143,6 +143,7 @@ def tool_not_utf8(request_id: Any, arguments: dict[str, Any]) -> None:
 
 def tool_garbage(request_id: Any, arguments: dict[str, Any]) -> None:
     write(b"Loading model...\n\x00\xff\xfe{\n[1, 2\n{}\nnull\n" * 50)
+    write(b'{"id": ' + b"9" * 5_000 + b", more than Python makes a number of\n")
     text(request_id, "clean")
 
 
