@@ -73,6 +73,8 @@ def data_of(text: str) -> dict[str, Any]:
         ("a:\n", Set(("a", "b", "c"), 1), "a:\n  b:\n    c: 1\n"),
         ("a: 1\r\nb: 2\r\n", Set(("c",), "x\ny"), "a: 1\r\nb: 2\r\nc: |-\r\n  x\r\n  y\r\n"),
         ("a: 1\n\nb: 2\n", Set(("c",), 3), "a: 1\n\nb: 2\n\nc: 3\n"),
+        ("a: 1", Set(("b",), 2), "a: 1\nb: 2"),
+        ("a: 1", Set(("b",), "x\ny\n"), "a: 1\nb: |\n  x\n  y\n"),
         ("a: 'x'\nb: 'y'\n", Set(("c",), "z"), "a: 'x'\nb: 'y'\nc: 'z'\n"),
         ("a: 1\n# of b\nb: 2 # b\nc: 3\n", Remove(("b",)), "a: 1\nc: 3\n"),
         ("# free\n\na: 1\nb: 2\n", Remove(("a",)), "# free\n\nb: 2\n"),

@@ -72,7 +72,10 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
         check_new(edit)
         before, data = data, apply_to_data(data, edit)
         edited = _edited(edited, edit, before, data)
-    return bom + (edited if ended is text else edited.removesuffix("\n").removesuffix("\r"))
+    trimmed = edited.removesuffix("\n").removesuffix("\r")
+    if ended is not text and same(parse(trimmed, "").tree, data):  # not the end of a `|` text
+        edited = trimmed
+    return bom + edited
 
 
 def _edited(text: str, edit: Edit, before: dict[str, Any], data: dict[str, Any]) -> str:
