@@ -38,7 +38,7 @@ BENCHMARKS = {
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
-    "goals": "twenty requests for tools to a language model on this machine (1.1 GB, not in `all`)",
+    "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 

@@ -102,6 +102,7 @@ SLOW = (
     "tests/observe/test_loop_watchdog.py",
     "tests/observe/test_span_sender.py",
     "tests/oracle/",
+    "tests/repository/test_language_model_parts.py",
     "tests/repository/test_plain_english.py",
     "tests/runtime/reload/",
     "tests/telephony/",

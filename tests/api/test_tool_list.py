@@ -72,7 +72,7 @@ async def test_a_tool_that_cannot_be_written_hides_no_other(
     ("path", "error"),
     [
         ("/tools?context=dmo", "there is no context 'dmo'"),
-        ("/tools?provider=gemni", "there is no provider 'gemni'; known: anthropic,"),
+        ("/tools?provider=gemni", "there is no provider type 'gemni'; known: anthropic,"),
     ],
 )
 async def test_unknown_names(

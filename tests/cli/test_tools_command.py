@@ -144,7 +144,7 @@ async def test_the_running_engine_is_asked_when_there_is_one(tmp_path: Path) -> 
     ("arguments", "status", "message"),
     [
         (("-C", "dmo"), 1, "there is no context 'dmo'; known: demo, all"),
-        (("-p", "gemni"), 1, "there is no provider 'gemni'; known: anthropic, deepgram_agent, "),
+        (("-p", "gemni"), 1, "there is no provider type 'gemni'; known: anthropic, deepgram"),
         (("-p", "gemini", "-f", "arrow"), 2, "--provider goes with --format json"),
         (("-f", "csv"), 2, "'csv' is not one of"),
     ],

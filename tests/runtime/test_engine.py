@@ -315,7 +315,11 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
         fleet = engine.reloader.generation.fleet
         assert await fleet.servers["shop"].wait_ready(PATIENCE)
         assert engine.view.missing() == {}, "the mute one is not required"
-        assert not engine.view.readiness()["mcp"].ready
+        state = engine.view.readiness()["mcp"]
+        assert (state.ready, state.required) == (True, True)
+        assert "mute is starting" in state.detail, "shown all the same"
+        await fleet.servers["shop"].stop()
+        assert "shop is stopped" in engine.view.missing()["mcp"], "also later"
     finally:
         await engine.stop(grace=0)
 

@@ -41,6 +41,18 @@ DIALPLAN_STATUS: Mapping[str, str] = {
     BARE_BUDGET: "busy",
 }
 """Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
+IN_WORDS: Mapping[str, str] = {
+    BUSY: "it has calls.max_calls calls",
+    OVERLOADED: "it is overloaded",
+    DRAINING: "it is stopping",
+    NO_AGENT: "no provider of the context can serve; `/ready` names the reason",
+    INTERNAL_ERROR: "an internal error, which is in its log",
+    BARE_BUSY: "it has as many calls without ARI as it takes (audiosocket.max_calls)",
+    BARE_RATE: "too many calls without ARI began in a minute (audiosocket.calls_per_minute)",
+    BARE_BUDGET: "the day's calls without ARI are used up (audiosocket.max_minutes_per_day, "
+    "audiosocket.max_cost_per_day)",
+}
+"""Reasons for a refusal, for people."""
 
 
 def reason_to_refuse(

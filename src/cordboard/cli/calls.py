@@ -140,7 +140,7 @@ def _directory(config: Path) -> Path:
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
     """Yield the last calls, the newest first: of each day the files that were written last."""
     if not directory.is_dir():
-        raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
+        raise NotThere(f"no call is on record: there is no folder {directory} (calls.directory)")
     for day in sorted(directory.glob("????-??-??"), reverse=True):
         files = sorted(day.glob("*.jsonl"), key=_written_at, reverse=True)
         ledgers = (ledger[1] for path in files if (ledger := _read(path)) is not None)

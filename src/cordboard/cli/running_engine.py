@@ -57,13 +57,21 @@ class RunningEngine:
 
     def answer(self, method: str, path: str, seconds: float) -> tuple[int, Any]:
         """Return status and JSON of any answer. Raises `EngineUnreachable`."""
+        status, body = self.page(method, path, seconds)
+        try:
+            return status, orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise EngineUnreachable(f"the server at {self.url} is not a Cordboard engine") from None
+
+    def page(self, method: str, path: str, seconds: float = READ_SECONDS) -> tuple[int, bytes]:
+        """Return status and body of any answer. Raises `EngineUnreachable`."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         encoded = {name: value.encode() for name, value in headers.items()}
         try:
             connection.request(method, path, headers=encoded)
             response = connection.getresponse()
-            body = response.read(_MOST_BYTES)
+            return response.status, response.read(_MOST_BYTES)
         except ValueError:  # http.client's word for a header that cannot be sent
             message = "admin.token has characters that no HTTP header can have (a line break?)"
             raise EngineUnreachable(message) from None
@@ -74,10 +82,6 @@ class RunningEngine:
             raise EngineUnreachable(self._absent(error)) from None
         finally:
             connection.close()
-        try:
-            return response.status, orjson.loads(body)
-        except orjson.JSONDecodeError:
-            raise EngineUnreachable(f"the server at {self.url} is not a Cordboard engine") from None
 
     def _absent(self, error: Exception) -> str:
         if isinstance(error, ConnectionRefusedError):

@@ -84,6 +84,8 @@ class Document:
     places: dict[KeyPath, Place] = field(default_factory=dict)
     """Place of each entry and list item; for the root, that of its first key."""
     problems: list[ConfigProblem] = field(default_factory=list)
+    from_outside: set[KeyPath] = field(default_factory=set)
+    """Places of values from the environment or a file."""
 
     def place(self, path: KeyPath) -> Place | None:
         """Return the place of a value, or of the nearest part of the file that surrounds it."""

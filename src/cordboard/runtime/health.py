@@ -219,11 +219,13 @@ class EngineHealth:
         return ComponentState(not trouble, trouble or self.folder_warning, required=False)
 
     def _mcp_state(self) -> ComponentState:
-        """State of the MCP servers; required only while a server with `required` is not ready:
-        without the others, other tools and contexts still work."""
+        """State of the MCP servers. Where the configuration requires some, the component is
+        required, and ready when those are up; otherwise it is not, and ready when nothing is amiss:
+        other tools and contexts still work."""
         generation = self.reloader.generation
         detail = troubles(generation.fleet, generation.catalogue)
         servers = running_servers(generation.config)
+        needed = {name for name, server in servers.items() if server.required}
         up = {s.server for s in generation.fleet.status() if s.state is ServerState.READY}
-        waits = any(server.required and name not in up for name, server in servers.items())
-        return ComponentState(not detail and not waits, detail, required=waits)
+        ready = needed <= up if needed else not detail
+        return ComponentState(ready, detail, required=bool(needed))

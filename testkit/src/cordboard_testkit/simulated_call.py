@@ -128,11 +128,7 @@ async def bench(
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
-    try:
-        await asyncio.to_thread(private_files.make_folder, directory)
-    except OSError as error:
-        message = f"the ledger cannot be written to {directory}: {error.strerror or error}"
-        raise ConfigError([ConfigProblem(message)]) from None
+    await asyncio.to_thread(make_folder, directory)
     async with AsyncExitStack() as stack:
         asterisk: AsteriskInstance | None = None
         if via == "sip":
@@ -160,6 +156,15 @@ async def bench(
         place = Bench(engine, config, via, asterisk)
         place.offered = heard
         yield place
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for the records of calls. Raises `ConfigError`."""
+    try:
+        private_files.make_folder(folder)
+    except OSError as error:
+        message = f"the call cannot be written to {folder}: {error.strerror or error}"
+        raise ConfigError([ConfigProblem(message)]) from None
 
 
 def voice_of(engine: Engine) -> Voice:
@@ -270,7 +275,7 @@ def _port_for(context: str | None) -> AudioSocket:
 
 def save(placed: PlacedCall, folder: Path) -> list[tuple[str, Path]]:
     """Write the recording (caller left, agent right), the ledger and the picture of a call."""
-    private_files.make_folder(folder)
+    make_folder(folder)
     recording, ledger, picture = (folder / f"call.{kind}" for kind in ("wav", "jsonl", "svg"))
     private_files.replace(recording, b"")
     placed.line.write_wav(recording)
