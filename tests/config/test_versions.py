@@ -54,6 +54,21 @@ def test_a_load_is_shown_with_the_version_that_it_loaded(versions: Versions) -> 
     assert (newest.generation, newest.result) == (1, "refused")
 
 
+def test_reloads_without_a_change_let_the_log_grow_no_further(
+    tmp_path: Path, versions: Versions
+) -> None:
+    log = tmp_path / "versions" / "log.jsonl"
+    one = versions.add(b"one", Author())
+    versions.loaded(one, 1, "applied")
+    before = log.read_bytes()
+    for _ in range(3):
+        versions.add(b"one", Author())
+        versions.loaded(one, 1, "applied")
+    assert log.read_bytes() == before
+    versions.loaded(one, 2, "applied")
+    assert versions.history()[0].generation == 2
+
+
 def test_files_that_share_a_folder_have_histories_of_their_own(
     tmp_path: Path, versions: Versions
 ) -> None:

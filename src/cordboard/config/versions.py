@@ -158,7 +158,11 @@ class Versions:
         return digest
 
     def loaded(self, digest: str, generation: int, result: Literal["applied", "refused"]) -> None:
-        """Note that an engine has read a version. Raises `VersionsUnusable`."""
+        """Note that an engine has read a version, unless this is noted already: an engine may be
+        reloaded every minute. Raises `VersionsUnusable`."""
+        known = next((version for version in self.history() if version.digest == digest), None)
+        if known is not None and (known.generation, known.result) == (generation, result):
+            return
         fields = {"digest": digest, "generation": generation, "result": result}
         self._append(event="load", file=self._file, **fields)
 
