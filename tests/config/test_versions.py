@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,22 @@ def test_reloads_without_a_change_let_the_log_grow_no_further(
     assert log.read_bytes() == before
     versions.loaded(one, 2, "applied")
     assert versions.history()[0].generation == 2
+
+
+def test_writers_at_the_same_time_lose_no_line(tmp_path: Path, versions: Versions) -> None:
+    def writes(number: int) -> None:
+        mine = Versions(tmp_path / "versions", tmp_path / "a.yaml")
+        for count in range(5):
+            with mine.locked():
+                digest = mine.add(f"{number} {count}".encode(), Author())
+            mine.loaded(digest, number, "applied")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(writes, range(1, 5)))
+    found = versions.history()
+    assert len(found) == 20
+    for version in found:
+        assert version.generation == int(versions.content(version.digest).split()[0])
 
 
 def test_files_that_share_a_folder_have_histories_of_their_own(

@@ -159,12 +159,12 @@ class Versions:
 
     def loaded(self, digest: str, generation: int, result: Literal["applied", "refused"]) -> None:
         """Note that an engine has read a version, unless this is noted already: an engine may be
-        reloaded every minute. Raises `VersionsUnusable`."""
-        known = next((version for version in self.history() if version.digest == digest), None)
-        if known is not None and (known.generation, known.result) == (generation, result):
-            return
+        reloaded every minute. Takes the lock. Raises `VersionsUnusable`."""
         fields = {"digest": digest, "generation": generation, "result": result}
-        self._append(event="load", file=self._file, **fields)
+        with self.locked():
+            known = next((one for one in self.history() if one.digest == digest), None)
+            if known is None or (known.generation, known.result) != (generation, result):
+                self._append(event="load", file=self._file, **fields)
 
     def _object(self, digest: str) -> Path:
         return self._objects / f"{digest}.yaml"

@@ -118,37 +118,38 @@ class Administration:
         async with self._one_at_a_time:
             if self._succession.frozen:
                 return self._refused(ConfigProblem(STOPPING))
-            report = await self._read_and_succeed()
+            report, version = await self._read_and_succeed()
             _tell(report, why)
+            await self._note_load(version, "applied" if report.applied else "refused")
             if report.applied:
                 await self._watch_or_not()
         return report
 
-    async def _read_and_succeed(self) -> ReloadReport:
+    async def _read_and_succeed(self) -> tuple[ReloadReport, str]:
+        """Return also the version that was read; empty if there is none."""
         if self._source is None:
-            return self._refused(ConfigProblem("this engine was not started from a file"))
+            return self._refused(ConfigProblem("this engine was not started from a file")), ""
         try:
             loaded, version, trouble = await asyncio.to_thread(self._load, self._source)
         except ConfigError as error:
-            return self._refused(*error.problems)
+            return self._refused(*error.problems), ""
         self._digests = loaded.digests
         try:
             changed = await self._succession.succeed(loaded.config, version)
         except CordboardError as error:
-            await self._note_load(version, "refused")
             own = [ConfigProblem(str(error), file=str(loaded.path))]
             found = error.problems if isinstance(error, ConfigError) else own
-            return self._refused(*found, *loaded.problems)
+            return self._refused(*found, *loaded.problems), version
         if self._succession.frozen:
-            return self._refused(ConfigProblem(STOPPING))
-        await self._note_load(version, "applied")
-        return ReloadReport(
+            return self._refused(ConfigProblem(STOPPING)), ""
+        report = ReloadReport(
             True,
             self._succession.generation.number,
             changed,
             self._succession.deferred(),
             (*loaded.problems, *trouble),
         )
+        return report, version
 
     def _load(self, source: ConfigSource) -> tuple[LoadedConfig, str, list[ConfigProblem]]:
         """Read the file; return also the version that it is, and the trouble with keeping it.
