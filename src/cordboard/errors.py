@@ -5,6 +5,10 @@ the narrowest class it can handle; a message never contains a secret.
 
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
+    ├── EditRefused            an edit of the configuration's text is impossible
+    ├── PublishRefused         the configuration's file cannot be written
+    ├── VersionsUnusable       versions of the configuration cannot be kept or read
+    ├── StoredSecretsUnusable  stored secrets cannot be written or read
     ├── ModelError             an offline model is missing, altered or will not load
     ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
@@ -74,6 +78,11 @@ class ConfigProblem:
     """1-based line in `file`, if the place is known."""
     fatal: bool = True
     """False: the engine can run without that part, and `/ready` says so."""
+    column: int | None = None
+    """1-based column, if the place is known."""
+    end_line: int | None = None
+    end_column: int | None = None
+    """Column behind the last character to mark, in `end_line`."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line is not None else self.file
@@ -93,6 +102,22 @@ class ConfigError(CordboardError):
         self.problems = problems
         self.checked = checked
         super().__init__("\n".join(problem.labelled() for problem in problems))
+
+
+class EditRefused(CordboardError):
+    """An edit of the configuration's text is impossible; the text has not changed."""
+
+
+class PublishRefused(CordboardError):
+    """The configuration's file cannot be written; it is unchanged."""
+
+
+class VersionsUnusable(CordboardError):
+    """Versions of the configuration cannot be kept or read."""
+
+
+class StoredSecretsUnusable(CordboardError):
+    """Stored secrets cannot be written or read."""
 
 
 class ModelError(CordboardError):

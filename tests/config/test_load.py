@@ -678,7 +678,7 @@ routes: {{600: demo}}
 {RULES.replace("weather_get", "crm_find").replace("[transfer]", "[transfer, mcp_crm_find]")}
 """
 WHOLE = WHOLE.replace("transfer: sale\n", "transfer: sales\n")
-PLACES = sorted(parse(WHOLE, "").lines, key=dotted)
+PLACES = sorted(parse(WHOLE, "").places, key=dotted)
 ANYTHING = st.recursive(
     st.none()
     | st.booleans()

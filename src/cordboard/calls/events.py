@@ -46,6 +46,9 @@ class Offered(LedgerEvent):
     """The call's id on the telephone side, if the engine knows one: for a call by the bare
     AudioSocket() application, the UUID that the dialplan gave it."""
     schema: int = SCHEMA
+    config: str = ""
+    """Version of the configuration that the call runs on (`cordboard config history`): SHA-256 of
+    its file. Empty if the version could not be kept."""
 
 
 @dataclass(frozen=True, slots=True)

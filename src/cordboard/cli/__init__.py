@@ -17,6 +17,7 @@ from cordboard.cli import (
     calls,
     chat,
     check,
+    config,
     demo,
     doctor,
     elevenlabs,
@@ -43,6 +44,7 @@ for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, ver
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")
 app.add_typer(history.app, name="history")
+app.add_typer(config.app, name="config")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.audit, name="audit")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import glob
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import ConfigError, NotThere
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
+from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
@@ -137,26 +136,6 @@ def calls_directory(config: Path) -> Path:
 
     text = text_at(config, ("calls", "directory"))
     return Calls().directory if text is None else Path(text)
-
-
-def text_at(config: Path, key: tuple[str, ...]) -> str | None:
-    """Return the text of one key, None if it is left out. Only that key of the file is read: the
-    rest may need the engine's environment. Raises `ConfigError`."""
-    from cordboard.config.environment import expand
-    from cordboard.config.files import SecretFiles
-    from cordboard.config.load import text_of
-    from cordboard.config.yaml_document import parse
-
-    document = parse(text_of(config), str(config))
-    named = document.get(key)
-    if named is None:
-        return None
-    found = expand(str(named), os.environ, SecretFiles(config.parent))
-    if found.missing or found.problems:
-        why = [f"{name} is not set" for name in found.missing]
-        message = "; ".join([*why, *found.problems])
-        raise ConfigError([document.problem(key, message)])
-    return found.text
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:

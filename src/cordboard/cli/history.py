@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cordboard.cli.calls import calls_directory, text_at
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
+from cordboard.cli.calls import calls_directory
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
 from cordboard.errors import HistoryError, IndexDamaged, NotThere
 
 if TYPE_CHECKING:

@@ -152,7 +152,10 @@ class AdminUi(Section):
     )
     tls: AdminTls | None = Field(None, description="A certificate of its own. Left out: http.")
     data: Path = Field(
-        Path("var/admin"), description="Folder of the accounts and the audit; mode 0700."
+        Path("var/admin"),
+        description="Folder of the accounts and the audit, of the versions of this file "
+        "(`cordboard config history`) and of stored secrets; mode 0700. Used whether the port is "
+        "open or not.",
     )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
 

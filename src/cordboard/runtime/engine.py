@@ -46,6 +46,7 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
@@ -119,7 +120,10 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        self.administration = Administration(self.reloader, source)
+        versions = None
+        if source is not None:
+            versions = Versions(config.admin.ui.data / "versions", source.path)
+        self.administration = Administration(self.reloader, source, versions)
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
@@ -325,6 +329,7 @@ class Engine:
             await self._admin.start()
         stack.push_async_callback(self.reloader.close)
         await self.reloader.begin()
+        await self.administration.keep_version()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries blocks the event
