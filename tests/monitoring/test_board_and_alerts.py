@@ -63,6 +63,16 @@ def test_every_variable_of_the_board_is_declared_and_used() -> None:
     assert used - {""} == declared
 
 
+def test_rules_and_panels_select_words_that_the_pages_promise() -> None:
+    pages = (ROOT / "docs" / "observing.md").read_text() + (ROOT / "docs" / "load.md").read_text()
+    expressions = [rule["expr"] for group in yaml(RULES)["groups"] for rule in group["rules"]]
+    expressions += [target["expr"] for panel in PANELS for target in panel["targets"]]
+    found = re.findall(r'(\w+)\s*(?:=~|!=|=)\s*"([^"$]+)"', " ".join(expressions))
+    words = {word for _, values in found for word in values.split("|")}
+    assert {"cordboard", "bare_budget", "ledger", "total"} <= words
+    assert [word for word in sorted(words) if f"`{word}`" not in pages] == []
+
+
 def test_the_pages_that_annotations_name_exist() -> None:
     told = RULES.read_text() + json.dumps(BOARD)
     pages = set(re.findall(r"docs/[\w-]+\.md", told))
