@@ -79,7 +79,7 @@ test-fast: $(ALL_READY) ## run the tests that need no Asterisk, no models and no
 .PHONY: test-llm
 test-llm: language-model asterisk ## run the tests of tests/llm with a real language model; no part of `make test`
 	@$(WITH_ASTERISK) CORDBOARD_LANGUAGE_MODEL="$$(scripts/install-language-model --print)" \
-	  $(BIN)/python -m pytest tests/llm --order=listed $(PYTEST_ARGS)
+	  $(BIN)/python -m pytest tests/llm -v --order=listed $(PYTEST_ARGS)
 
 .PHONY: test-pythons
 test-pythons: ## run the fast tests with every Python version on this machine, and print a table

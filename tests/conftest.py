@@ -55,6 +55,8 @@ settings.load_profile("cordboard")
 
 REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
+    "tests/admin/test_listener.py",
+    "tests/admin/test_page.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
@@ -76,6 +78,8 @@ REAL_TIME = (
     "tests/whole_calls/",
 )
 SLOW = (
+    "tests/accounts/",
+    "tests/admin/",
     "tests/agents/llm/test_services.py",
     "tests/agents/pipeline/test_parts_factory.py",
     "tests/agents/pipeline/test_service_voice.py",
@@ -103,6 +107,7 @@ SLOW = (
     "tests/observe/test_loop_watchdog.py",
     "tests/observe/test_span_sender.py",
     "tests/oracle/",
+    "tests/repository/test_language_model_parts.py",
     "tests/repository/test_plain_english.py",
     "tests/runtime/reload/",
     "tests/telephony/",

@@ -1,8 +1,10 @@
-"""The tools of `requests.json` as an MCP server on stdin and stdout, with their fixed answers."""
+"""The tools of one file of goals, the argument, as an MCP server on stdin and stdout, with their
+fixed answers."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,7 @@ from mcp_types import (
     Tool,
 )
 
-TOOLS = {
-    tool["name"]: tool
-    for tool in orjson.loads(Path(__file__).with_name("requests.json").read_bytes())["tools"]
-}
+TOOLS = {tool["name"]: tool for tool in orjson.loads(Path(sys.argv[1]).read_bytes())["tools"]}
 
 
 async def listed(_: Any, params: PaginatedRequestParams | None) -> ListToolsResult:

@@ -26,6 +26,7 @@ from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
 from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
 from cordboard_testkit.emulators.elevenlabs.workspace import VOICE
 from cordboard_testkit.emulators.gemini.live import GeminiLiveEmulator
+from cordboard_testkit.emulators.openai.live import OpenAILiveEmulator
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.script import Fault, Script
 
@@ -164,6 +165,24 @@ async def test_a_session_of_openai_is_tried(settings: dict[str, Any], words: str
         assert [each.state for each in found] == ["ok", "ok"]
         assert_tried(session, words)
         assert [each.message["type"] for each in service.received] == ["session.update"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({}, ""), ({"voice": "nobody"}, "voice"), ({"extra": {"temperature": 1}}, "temperature")],
+)
+async def test_a_session_of_openai_live_is_tried(settings: dict[str, Any], words: str) -> None:
+    async with OpenAILiveEmulator(key=KEY) as service:
+        section = {"type": "openai_live", "base_url": service.url, **settings}
+        *found, session = await check_online(config(it=section), KEYS)
+        assert [each.what for each in found] == [
+            "openai_live, model gpt-live-1",
+            "openai_live, model gpt-5.4-mini",
+        ]
+        assert [each.state for each in found] == ["ok", "ok"]
+        assert_tried(session, words)
+        kinds = ["session.close"] if words else ["session.start", "session.close"]
+        assert [each["type"] for each in service.received] == kinds
 
 
 @pytest.mark.parametrize(

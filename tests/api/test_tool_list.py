@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from cordboard.agent_api.provider import tool_users
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.config.plugins import installed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
@@ -36,7 +37,7 @@ def app(engine: ShownEngine, fake: FakeAdministration, *, loopback_only: bool = 
     return create_app(
         engine,
         loopback_only=loopback_only,
-        administration=fake,
+        administration=ServerOperations(fake),
         token=lambda: SecretStr("correct-horse-battery"),
     )
 
@@ -72,7 +73,7 @@ async def test_a_tool_that_cannot_be_written_hides_no_other(
     ("path", "error"),
     [
         ("/tools?context=dmo", "there is no context 'dmo'"),
-        ("/tools?provider=gemni", "there is no provider 'gemni'; known: anthropic,"),
+        ("/tools?provider=gemni", "there is no provider type 'gemni'; known: anthropic,"),
     ],
 )
 async def test_unknown_names(

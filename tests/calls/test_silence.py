@@ -221,19 +221,20 @@ def test_a_tools_own_filler_is_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "seconds", "ours", "own"),
+    ("threshold", "seconds", "ours", "own", "after"),
     [
-        (350, 5, [], ["I look it up."]),
-        (2000, 8, [], ["I look it up."]),
-        (2000, 1.5, [], []),
-        (3500, 8, ["One moment."], ["I look it up."]),
+        (350, 5, [], ["I look it up."], 0.35),
+        (2000, 5, [], ["I look it up."], 0.9),
+        (2000, 0.7, [], [], 0.0),
+        (3500, 8, ["One moment."], ["I look it up."], 3.5),
     ],
 )
 def test_one_wait_has_one_filler(
-    tmp_path: Path, threshold: int, seconds: float, ours: list[str], own: list[str]
+    tmp_path: Path, threshold: int, seconds: float, ours: list[str], own: list[str], after: float
 ) -> None:
     """The tool is asked 0.6 s after the caller's last sound; ours would come at 0.9 s. A tool's own
-    filler comes when its operator wants it, and ours only where that is late."""
+    filler comes at its threshold, but at 1.5 s at the latest, and ours only where it is to come
+    more than 3 s after the caller's last sound."""
     tool = FakeTool("get_weather", seconds, filler=Filler(threshold, ("I look it up.",)))
 
     async def script(agent: FakeAgent) -> None:
@@ -246,7 +247,20 @@ def test_one_wait_has_one_filler(
     assert [filler.text for filler in stage.of(events.ToolFiller)] == own
     (asked,) = at(stage, "tool.asked")
     for spoken in at(stage, "tool.filler"):
-        assert spoken - asked == pytest.approx(threshold / 1000, abs=0.1)
+        assert spoken - asked == pytest.approx(after, abs=0.1)
+
+
+def test_without_fillers_of_ours_a_tools_own_keeps_its_threshold(tmp_path: Path) -> None:
+    tool = FakeTool("get_weather", 8, filler=Filler(2000, ("I look it up.",)))
+
+    async def script(agent: FakeAgent) -> None:
+        await agent.caller_says(1, "Weather?")
+        reply = await agent.ask("get_weather", {}, 1)
+        await agent.speak(1, reply.message)
+
+    stage = talk(tmp_path, script, tool, seconds=15, silence={"filler_after_ms": 0})
+    (asked,), (spoken,) = at(stage, "tool.asked"), at(stage, "tool.filler")
+    assert spoken - asked == pytest.approx(2.0, abs=0.1)
 
 
 def test_an_answer_whose_text_is_there_is_not_delayed_by_a_filler(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class Script:
         self._respond = respond
         self.replies: list[ToolReply] = []
         self.cut: list[str] = []
+        self.closed = 0
         self.sessions: list[DialogueSession] = []
 
     def open(self, session: DialogueSession) -> Script:
@@ -71,6 +72,15 @@ class Script:
 
     def interrupted(self, heard: str) -> None:
         self.cut.append(heard)
+
+    def prepare(self, text: str) -> None:
+        raise AssertionError("a message is whole")
+
+    def forget(self) -> None:
+        raise AssertionError("nothing is prepared")
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def server(*behaviour: str, **settings: Any) -> dict[str, Any]:

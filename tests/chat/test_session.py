@@ -51,6 +51,8 @@ async def test_greeting_tokens_tools_and_the_ledger(parlour: Parlour) -> None:
     assert words(second) == "You said this. again"
 
     await session.end("completed", "caller_hangup")
+    assert parlour.script is not None
+    assert parlour.script.closed == 1
     lines = parlour.ledger(session.session_id)
     assert [line["type"] for line in lines] == [
         "call.offered", "call.bound", "call.connected", "agent.text",

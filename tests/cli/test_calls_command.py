@@ -180,8 +180,8 @@ def test_what_is_wrong_is_said(calls: Calls, arguments: tuple[str, ...], message
 def test_without_any_call(calls: Calls) -> None:
     done = calls.typed("list")
     assert done.status == 1
-    assert "there is no folder " in done.err
-    assert "`calls.directory`" in done.err
+    assert "no call is on record: there is no folder " in done.err
+    assert "(calls.directory)" in done.err
 
 
 def test_a_directory_whose_variable_is_not_set_is_not_the_working_directory(calls: Calls) -> None:

@@ -174,4 +174,4 @@ def test_a_folder_for_results_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     done = typed("demo", "-c", DEMO, "--output", str(tmp_path / "file"))
     assert done.status == 1
-    assert "the ledger cannot be written to" in done.err
+    assert "the call cannot be written to" in done.err

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from cordboard_testkit.emulators.attendant import Attendant
-from cordboard_testkit.emulators.script import Answer, CallerTurn, Use
+from cordboard_testkit.emulators.attendant import Attendant, transcriber
+from cordboard_testkit.emulators.heard_words import Ear
+from cordboard_testkit.emulators.script import Answer, CallerTurn, Prompter, Script, Use
 from cordboard_testkit.free_ports import free_port
 
 from .commands import PROGRAM, ROOT, program, typed
@@ -68,6 +70,30 @@ def test_an_emulator_without_hangup_says_goodbye() -> None:
     assert attendant(CallerTurn("Goodbye.")) == Answer("Goodbye.", heard="Goodbye.")
 
 
+def test_an_emulated_recogniser_hears_at_each_pause_and_keeps_what_it_has_given() -> None:
+    frame = (8000 * np.sin(np.arange(160) * 0.3)).astype("<i2").tobytes()
+    heard: list[int] = []
+
+    def listen(sound: bytes, rate: int) -> str:
+        heard.append(len(sound) * 1000 // rate // 2)
+        return "one two"
+
+    notes: list[str] = []
+    ear = Ear(Prompter(Script(improvises=transcriber(listen, notes.append))), 8000, 600)
+    for _ in range(25):
+        ear.hear(frame)
+    assert ear.words() == [], "while the caller speaks"
+    for _ in range(10):
+        ear.hear(bytes(320))
+    assert [word.text for word in ear.give()] == ["one", "two"]
+    for sound in [frame] * 25 + [bytes(320)] * 10:
+        ear.hear(sound)
+    assert [word.text for word in ear.new_words()] == ["one", "two"], "of the second piece"
+    assert len(ear.words()) == 4
+    assert notes == ["heard: one two"] * 2
+    assert all(500 < ms < 900 for ms in heard), "each piece alone"
+
+
 def test_an_unknown_vendor() -> None:
     done = typed("emulate", "acme")
     assert done.status == 2
@@ -109,6 +135,34 @@ def test_a_chat_with_an_emulated_language_model(tmp_path: Path) -> None:
     assert "You said: Sing me a song." in done.out
     assert "tool asked   hangup_call {}" in done.out
     assert "anthropic heard: Sing me a song.\n" in service.said
+    assert "refused" not in service.said
+
+
+@pytest.mark.voices
+@pytest.mark.parametrize(
+    ("vendor", "line"),
+    [
+        ("openai", "providers: {live: {type: openai_live"),
+        ("deepgram", "stt: {type: deepgram,"),
+        ("deepgram", "stt: {type: deepgram_flux,"),
+    ],
+)
+def test_a_call_with_an_emulated_service(vendor: str, line: str, tmp_path: Path) -> None:
+    file = tmp_path / "ai-agent.yaml"
+    with _emulated(vendor) as service:
+        found = service.line(line)
+        providers = found.get("providers") or {"parts": {"type": "pipeline", **found}}
+        tree: dict[str, Any] = {
+            "providers": providers,
+            "contexts": {"desk": {"provider": next(iter(providers)), "tools": ["hangup_call"]}},
+            "calls": {"directory": str(tmp_path / "calls")},
+        }
+        _write(file, tree)
+        done = program("call", "-c", str(file), "--say", "Goodbye.", **service.environment)
+    assert done.status == 0, done.err
+    assert "tool asked   hangup_call" in done.out
+    assert "call ended: completed (agent_hangup)" in done.out
+    assert f"{vendor} heard: Good" in service.said
     assert "refused" not in service.said
 
 

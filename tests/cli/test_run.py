@@ -15,10 +15,14 @@ from typing import Any
 
 from tests.calls.post_call.webhooks import receiver
 
+from cordboard.audio.wav import write_mono
 from cordboard.calls.history import read
+from cordboard.runtime.doors import NO_WAY_IN
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.patience import PATIENCE
+
+from .commands import program
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,19 +37,60 @@ def test_sighup_reloads_the_file_and_a_bad_one_changes_nothing(tmp_path: Path) -
         "reload": {"watch": False},
     }
     path.write_text(json.dumps(tree))
-    with _program(path, log) as program:
+    with _program(path, log) as engine:
         _logged(log, "engine_ready")
         path.write_text("contexts:\n  demo: {greetin: x}\n")
-        program.send_signal(signal.SIGHUP)
+        engine.send_signal(signal.SIGHUP)
         refused = _logged(log, "reload_refused")
         assert (refused["why"], refused["level"]) == ("SIGHUP", "error")
         assert f"{path}:2: contexts.demo.greetin: unknown key" in refused["problems"][0]
         path.write_text(json.dumps({**tree, "contexts": {"demo": {"greeting": "New."}}}))
-        program.send_signal(signal.SIGHUP)
+        engine.send_signal(signal.SIGHUP)
         reloaded = _logged(log, "reloaded")
         assert (reloaded["generation"], reloaded["changed"]) == (2, ["contexts.demo.greeting"])
-        program.send_signal(signal.SIGTERM)
-        assert program.wait(PATIENCE) == 0
+        engine.send_signal(signal.SIGTERM)
+        assert engine.wait(PATIENCE) == 0
+
+
+async def test_a_refused_call_gives_the_reason_in_words(tmp_path: Path) -> None:
+    path, wav, port = tmp_path / "ai-agent.yaml", tmp_path / "line.wav", free_port()
+    write_mono(wav, bytes(2 * 8000), 8000)
+    tree: dict[str, Any] = {
+        "contexts": {"demo": {}},
+        "health": {"port": free_port()},
+        "audiosocket": {"port": port, "context": "demo"},
+        "calls": {"directory": str(tmp_path / "calls"), "max_calls": 1},
+    }
+    path.write_text(json.dumps(tree))
+    place = ("call", "-c", str(path), "--wav", str(wav), "--target", f"127.0.0.1:{port}")
+    with _program(path, tmp_path / "log") as engine:
+        _logged(tmp_path / "log", "engine_ready")
+        async with SimulatedCaller("127.0.0.1", port) as caller:
+            await caller.hear_speech(PATIENCE)
+            busy = await asyncio.to_thread(program, *place)
+        engine.send_signal(signal.SIGTERM)
+        assert engine.wait(PATIENCE) == 0
+    assert busy.status == 1
+    words = "the call was refused; its engine logs the reason (offer_refused): it has as many calls"
+    assert words in busy.err
+
+
+def test_a_call_to_an_engine_without_a_way_in_says_what_it_lacks(tmp_path: Path) -> None:
+    path, wav = tmp_path / "ai-agent.yaml", tmp_path / "line.wav"
+    write_mono(wav, bytes(2 * 8000), 8000)
+    tree: dict[str, Any] = {
+        "contexts": {"demo": {}},
+        "health": {"port": free_port()},
+        "calls": {"directory": str(tmp_path / "calls")},
+    }
+    path.write_text(json.dumps(tree))
+    with _program(path, tmp_path / "log"):
+        _logged(tmp_path / "log", "engine_ready")
+        target = f"127.0.0.1:{free_port()}"
+        done = program("call", "-c", str(path), "--wav", str(wav), "--target", target)
+    assert done.status == 1
+    assert f"no AudioSocket server at {target}" in done.err
+    assert f"the engine of {path} says: {NO_WAY_IN}" in done.err
 
 
 async def test_the_next_engine_ends_the_calls_of_one_that_was_killed(tmp_path: Path) -> None:
@@ -74,25 +119,25 @@ async def test_the_next_engine_ends_the_calls_of_one_that_was_killed(tmp_path: P
             "reload": {"watch": False},
         }
         path.write_text(json.dumps(tree))
-        with _program(path, tmp_path / "first.log") as program:
+        with _program(path, tmp_path / "first.log") as engine:
             await asyncio.to_thread(_logged, tmp_path / "first.log", "engine_ready")
             async with SimulatedCaller("127.0.0.1", port):
                 await asyncio.to_thread(_until_said, calls)
-                program.kill()
-                await asyncio.to_thread(program.wait, PATIENCE)
+                engine.kill()
+                await asyncio.to_thread(engine.wait, PATIENCE)
         (ledger,) = calls.glob("*/*.jsonl")
         assert read(ledger).outcome == ""
         log = tmp_path / "second.log"
-        with _program(path, log) as program:
+        with _program(path, log) as engine:
             await asyncio.to_thread(_logged, log, "post_call_delivered")
             ended = _logged(log, "killed_call_ended")
-            program.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(program.wait, PATIENCE) == 0
+            engine.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(engine.wait, PATIENCE) == 0
         log = tmp_path / "third.log"
-        with _program(path, log) as program:
+        with _program(path, log) as engine:
             await asyncio.to_thread(_logged, log, "engine_ready")
-            program.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(program.wait, PATIENCE) == 0
+            engine.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(engine.wait, PATIENCE) == 0
     history = read(ledger)
     assert (history.outcome, history.reason) == ("killed", "engine_killed")
     assert ended["call_id"] == history.call_id
@@ -114,11 +159,11 @@ def _until_said(calls: Path) -> None:
 @contextmanager
 def _program(path: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "cordboard", "run", "--log-json", "-c", str(path)]
-    with log.open("w") as output, subprocess.Popen(command, stderr=output, cwd=ROOT) as program:
+    with log.open("w") as output, subprocess.Popen(command, stderr=output, cwd=ROOT) as engine:
         try:
-            yield program
+            yield engine
         finally:
-            program.kill()
+            engine.kill()
 
 
 def _logged(log: Path, event: str) -> dict[str, Any]:

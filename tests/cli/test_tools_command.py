@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
@@ -123,7 +124,7 @@ async def test_the_running_engine_is_asked_when_there_is_one(tmp_path: Path) -> 
     application = create_app(
         NoView(),  # type: ignore[arg-type]
         loopback_only=True,
-        administration=fake,
+        administration=ServerOperations(fake),
     )
     with capture_logs():
         server = HttpServer(Health(port=0), application)
@@ -144,7 +145,7 @@ async def test_the_running_engine_is_asked_when_there_is_one(tmp_path: Path) -> 
     ("arguments", "status", "message"),
     [
         (("-C", "dmo"), 1, "there is no context 'dmo'; known: demo, all"),
-        (("-p", "gemni"), 1, "there is no provider 'gemni'; known: anthropic, deepgram_agent, "),
+        (("-p", "gemni"), 1, "there is no provider type 'gemni'; known: anthropic, deepgram"),
         (("-p", "gemini", "-f", "arrow"), 2, "--provider goes with --format json"),
         (("-f", "csv"), 2, "'csv' is not one of"),
     ],

@@ -286,6 +286,11 @@ REFERENCE = (
             "a.yaml:6: mcp.servers.a.tools[0].name: missing; expected a text"
             " (The tool's name as the server gives it)",
         ),
+        (
+            "calls: {index: {database: 'mysql://host/calls'}}",
+            "a.yaml:1: calls.index.database: expected postgresql://user:password@host/database,"
+            " or nothing",
+        ),
     ],
 )
 def test_what_the_schema_refuses(text: str, message: str) -> None:

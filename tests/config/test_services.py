@@ -97,3 +97,47 @@ contexts: {demo: {provider: it}, other: {provider: mine}}
     assert "gpt-realtime-2025-08-28 ends on 2027-01-20" in ends
     assert OpenAIStt(type="openai").end_of("whisper-1") == "2027-02-26"
     assert OpenAIStt(type="openai").end_of("gpt-transcribe") == ""
+
+
+def test_an_old_preview_of_realtime_is_told_to_have_ended() -> None:
+    text = "providers: {it: {type: openai_realtime, model: gpt-4o-realtime-preview-2025-06-03}}"
+    problems = read(text + CONTEXTS, Path("a.yaml"), {"OPENAI_API_KEY": "k"}).problems
+    (ends,) = [str(problem) for problem in problems if "ends on" in str(problem)]
+    assert "gpt-4o-realtime-preview-2025-06-03 ends on 2026-05-07" in ends
+
+
+OWN_KEY = "endpoint: {url: 'https://api.openai.com/v1/audio/speech'}"
+ELSEWHERE = "endpoint: {url: 'https://gateway.example/v1'}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "ends"),
+    [
+        ("think: {provider: {model: gpt-4o-mini}}", {"gpt-4o-mini": "2027-01-14"}),
+        (
+            "think: {provider: {model: gpt-5.4-mini}}, think_fallbacks: [{provider: {type: "
+            "anthropic, model: claude-sonnet-4-5-20250929}}, {provider: {model: gpt-4.1}}]",
+            {"claude-sonnet-4-5-20250929": "2026-11-30", "gpt-4.1": "2027-01-14"},
+        ),
+        (
+            "speak: {provider: {type: open_ai, model: tts-1}, " + OWN_KEY + "}",
+            {"tts-1": "2027-01-06"},
+        ),
+        ("speak: {provider: {type: open_ai, model: tts-1}, " + ELSEWHERE + "}", {}),
+        ("think: {provider: {model: gpt-4o}, " + ELSEWHERE + "}", {}),
+        ("think: {provider: {type: google, model: gpt-4o}}", {}),
+        (
+            "base_url: 'https://api.eu.deepgram.com', think: {provider: {model: o3}}",
+            {"o3": "2026-12-11"},
+        ),
+    ],
+)
+def test_models_of_others_that_deepgram_uses_end_too(settings: str, ends: dict[str, str]) -> None:
+    text = f"providers: {{it: {{type: deepgram_agent, {settings}}}}}" + CONTEXTS
+    problems = read(text, Path("a.yaml"), {"DEEPGRAM_API_KEY": "k"}).problems
+    told = [str(problem) for problem in problems if "ends on" in str(problem)]
+    assert len(told) == len(ends)
+    assert all(
+        any(f"the model {model} ends on {day}" in each for each in told)
+        for model, day in ends.items()
+    )

@@ -101,6 +101,33 @@ def test_secrets_stay_where_they_are(tmp_path: Path, output: Path) -> None:
     assert output.stat().st_mode & 0o077 == 0
 
 
+def test_every_variable_that_the_result_reads_is_listed(tmp_path: Path, output: Path) -> None:
+    _, told = imported(folder(tmp_path / "ava", V6), output)
+    needed = told.partition("Environment variables that it needs:\n")[2].partition("\n\n")[0]
+    assert set(needed.splitlines()) == {
+        "  ASTERISK_ARI_PASSWORD (not in AVA's .env)", "  CRM_KEY (not in AVA's .env)",
+        "  GROQ_API_KEY", "  OPENAI_API_KEY",
+    }  # fmt: skip
+    optional = told.partition("Environment variables with a default:\n")[2].partition("\n\n")[0]
+    assert "  ASTERISK_HOST (default 127.0.0.1)\n" in optional
+    assert "  HEAT (default 0.5)" in optional
+
+
+@pytest.mark.parametrize(
+    ("default", "ours", "listed"),
+    [("nowhere", "counter", False), ("bakery_voice", "bakery_voice", True), ("", "counter", False)],
+)
+def test_the_active_pipeline_is_the_default_or_listed(
+    default: str, ours: str, listed: bool, tmp_path: Path, output: Path
+) -> None:
+    """AVA attaches it only where `default_provider` names no provider that is running."""
+    text = V6.replace("default_provider: bakery_voice", f"default_provider: '{default}'")
+    config, told = imported(folder(tmp_path / "ava", text), output)
+    assert config.default_provider == ours
+    words = "  active_pipeline: AVA takes default_provider (bakery_voice) before it"
+    assert (words in told) == listed
+
+
 def test_a_database_replaces_the_contexts_and_is_not_touched(tmp_path: Path, output: Path) -> None:
     rows = [
         agent("old", is_active=0),
@@ -163,9 +190,9 @@ def test_a_body_that_is_nested_too_deep_is_sent_as_a_text(levels: int) -> None:
     body = "[" * levels + "]" * levels
     tool = {"kind": "generic_webhook", "url": "https://a.example", "body_template": body}
     result = import_ava(Installation({"tools": {"hook": tool}}, []))
-    text, problems = mend(result, Path("x.yaml"), "")
-    assert problems == []
-    assert parse(text, "x.yaml").tree["tools"]["hook"]["text"] == body
+    written = mend(result, Path("x.yaml"), "")
+    assert written.problems == []
+    assert parse(written.text, "x.yaml").tree["tools"]["hook"]["text"] == body
 
 
 def test_a_view_without_end_is_no_agents_table(
@@ -404,9 +431,9 @@ def one_like_it() -> st.SearchStrategy[Any]:
 )
 def test_no_tree_crashes_the_importer(tree: dict[str, Any], agents: dict[str, Any]) -> None:
     result = import_ava(Installation(tree, [], agents))
-    text, problems = mend(result, Path("ai-agent.yaml"), "Imported.")
-    assert not problems or all(problem.message for problem in problems)
-    assert "contexts:" in text
+    written = mend(result, Path("ai-agent.yaml"), "Imported.")
+    assert all(problem.message for problem in written.problems)
+    assert "contexts:" in written.text
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, min_size=1, max_size=3))

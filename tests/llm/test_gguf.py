@@ -27,7 +27,7 @@ from cordboard.agent_api.language_model import (
 from cordboard.errors import BrainError
 from cordboard.tools.provider_schema import ProviderTool
 from cordboard.vendors.local.config import GgufBrain
-from cordboard.vendors.local.gguf import GgufModel
+from cordboard.vendors.local.gguf import BATCH_TOKENS, GgufModel
 
 PATIENCE = dict.fromkeys(("wait_ms", "first_token_ms", "stall_ms"), 120_000)
 ODD: list[dict[str, Any]] = [
@@ -97,6 +97,23 @@ async def test_what_was_read_ahead_is_not_read_again(model: GgufModel) -> None:
     (finished,) = (event for event in events if isinstance(event, Finished))
     assert finished.amounts["input_text_tokens"] < 40
     assert finished.amounts["cached_text_tokens"] > 100
+
+
+async def test_an_answer_comes_in_the_middle_of_a_reading_which_then_goes_on(
+    model: GgufModel,
+) -> None:
+    desk = " ".join(f"Room {number} is free." for number in range(80))
+    await answer(model, request("Say only: yes."))
+    with capture_logs() as logged:
+        reading = model.read_ahead(ModelRequest(desk, (AgentSaid("Hello!"),)))
+        events = await answer(model, request("Say only: yes."))
+        assert isinstance(events[-1], Finished)
+        assert not reading.done()
+        await asyncio.wrap_future(reading)
+    assert [entry["event"] for entry in logged].count("gguf_read_ahead") == 1
+    asked = ModelRequest(desk, (AgentSaid("Hello!"), CallerSaid("Which rooms are free?")))
+    (finished,) = (e for e in await answer(model, asked) if isinstance(e, Finished))
+    assert finished.amounts["cached_text_tokens"] > 3 * BATCH_TOKENS
 
 
 async def test_an_answer_that_is_given_up_frees_the_model(model: GgufModel) -> None:

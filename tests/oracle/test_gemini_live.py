@@ -303,7 +303,7 @@ def test_every_message_of_ours_is_one_of_the_sdks() -> None:
                 "silence_duration_ms": 500,
             },
             "activity_handling": "START_OF_ACTIVITY_INTERRUPTS",
-            "turn_coverage": "TURN_INCLUDES_ONLY_ACTIVITY",
+            "turn_coverage": "TURN_INCLUDES_AUDIO_ACTIVITY_AND_ALL_VIDEO",
         },
         "context_window_compression": {"trigger_tokens": 30_000, "target_tokens": 10_000},
         "api_version": "v1alpha",

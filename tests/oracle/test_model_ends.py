@@ -50,7 +50,7 @@ def test_what_a_newer_sdk_has_changed(
         (tmp_path / name).mkdir()
         (tmp_path / name / "types.py").write_text(text)
     values = {"gone": "One.model", "old": "Two.model", "low": "Two.effort", "mine": "Two.kind"}
-    ends = {"older": "2026-12-01", "forgotten": "2027-02-02"}
+    ends = {"older": "2026-12-01", "forgotten": "2027-02-02", "ended": "2026-05-07"}
     monkeypatch.setattr(newest_sdks, "ours", lambda _: (values, ends))
     found = newest_sdks.compared("openai", tmp_path / "locked", tmp_path / "newest", "2026-11-23")
     assert list(found) == [

@@ -7,7 +7,7 @@ from typing import Any
 
 from cordboard.tools.call_line import KeysCollected, KeysWanted
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply, ToolResult, ToolRun, ToolSpec
 
@@ -75,7 +75,7 @@ class Line:
 
 
 @dataclass
-class Journal:
+class Journal(SilentObserver):
     """A DeskObserver that remembers."""
 
     asks: list[tuple[str, bool]] = field(default_factory=list)

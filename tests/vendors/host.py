@@ -76,6 +76,9 @@ class RecordingHost:
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self.told.append(("agent_sound", sound, item))
 
+    def waiting_sound(self, sound: bytes) -> None:
+        self.told.append(("waiting_sound", sound))
+
     def agent_speech(self, speech: Speech | None) -> None:
         if speech is not None:
             self.told.append(("agent_speech", speech.text))

@@ -108,7 +108,10 @@ class Preparer(Protocol):
         same words. Until then nothing is spoken and no action is taken."""
 
     def forget(self) -> None:
-        """Drop the prepared answer: the caller continues, or is gone."""
+        """Drop the prepared answer: the caller continues."""
+
+    def close(self) -> None:
+        """Drop everything that is prepared: the call is over. Idempotent."""
 
 
 @runtime_checkable

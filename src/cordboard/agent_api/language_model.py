@@ -161,7 +161,8 @@ class ReadsAhead(Protocol):
     the answer to it is needed."""
 
     def read_ahead(self, beginning: ModelRequest) -> Future[None]:
-        """Begin to read, and return at once. From any thread."""
+        """Begin to read, and return at once. From any thread. The future is done when nothing
+        waits for the reading any more; cancelling it, at any time, gives the reading up."""
         ...
 
 

@@ -104,5 +104,6 @@ def tool_user(plugins: Plugins, name: str) -> Provider[Any]:
     named = {each.schemas.name: each for each in reversed(users.values()) if each.schemas != PLAIN}
     found = users.get(name) or named.get(name)
     if found is None:
-        raise NotThere(f"there is no provider {name[:64]!r}; known: {', '.join(sorted(users))}")
+        known = ", ".join(sorted(users))
+        raise NotThere(f"there is no provider type {name[:64]!r}; known: {known}")
     return found

@@ -7,6 +7,7 @@ connection begins with `begin`.
 
     address → (connection opens) → begin → … → host.ready → hear, receive, …  → lost → address → …
 
+Its properties may be read at any time, also before `begin`: `isinstance` does so on Python 3.11.
 Everything runs on the event loop by direct calls and returns within microseconds. A protocol never
 raises, for any message in any order: it reports messages that make no sense by `host.ignored`, and
 a failure that ends the session by `host.failed`. The shell numbers the turns, keeps the
@@ -44,7 +45,7 @@ class Lost:
 
     kind: FailureKind
     reason: str
-    """Reason for the log and the ledger; without secrets."""
+    """Reason for the log and the ledger: a sentence that names the service; without secrets."""
     again: bool
     """True if connecting again may help."""
 
@@ -113,6 +114,10 @@ class ProtocolHost(Protocol):
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         """Add sound to the answer, in `AgentSession.format`; `item` names the piece it belongs
         to."""
+
+    def waiting_sound(self, sound: bytes) -> None:
+        """Play sound that belongs to no answer, such as the music of a queue: what the service owes
+        it still owes. `interrupted` ends it."""
 
     def agent_speech(self, speech: Speech | None) -> None:
         """Mark the words and the sound that follow as this sentence, which `ServiceProtocol.speak`
@@ -199,7 +204,9 @@ class ServiceProtocol(Protocol):
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
         """Classify a connection that was refused with this HTTP status, or lost with this close
-        code (None: without a code)."""
+        code (None: it broke). A service that cannot be reached is not reported here. `problem`:
+        the service's own words or the error of the connection, without the service's name; may be
+        empty."""
 
     @property
     def keep_alive_s(self) -> float:

@@ -104,8 +104,8 @@ class Providers:
             and not isinstance(provider.brain, RulesSettings)
         }
         """Brains by the provider's name."""
-        self._taken: list[tuple[Providers, str]] = []
-        """Parts still owned by the previous providers, until `begin`."""
+        self._taken: list[tuple[dict[str, SpeechParts] | dict[str, LlmBrain], str]] = []
+        """Parts that the previous providers own until `begin`, by their table there."""
 
     def open(self, context: str, provider: str) -> Agent:
         """Open a new agent, and behind it those of the context's `fallback`. When none of them can
@@ -207,8 +207,8 @@ class Providers:
 
     def begin(self) -> None:
         """Put these providers into force: keep connections ready where that is configured."""
-        for earlier, name in self._taken:
-            earlier._model_brains.pop(name, None)
+        for table, name in self._taken:
+            table.pop(name, None)
         self._taken.clear()
         for brain in self._model_brains.values():
             brain.begin()
@@ -236,7 +236,10 @@ class Providers:
         brains = tuple(self._model_brains.values())
         closing = [each.close() for each in warm] + [each.close() for each in speech]
         closing += [each.close() for each in brains]
-        await asyncio.gather(*closing)
+        ended = await asyncio.gather(*closing, return_exceptions=True)
+        for failure in ended:  # only when all are closed
+            if failure is not None:
+                raise failure
 
     def brain(self, context: str, provider: str) -> Brain:
         """Return the brain of a context, also for conversations without speech: the provider's
@@ -256,6 +259,8 @@ class Providers:
             self._take_parts(earlier)
         before = earlier._brains.get(context) if earlier is not None else None
         self._brains[context].warm(toolbox, before)
+        for brain in self._model_brains.values():  # of the dialplan, a fallback or a writer
+            brain.declare(toolbox)
         model = self._model_brains.get(self._contexts[context].provider or self._default)
         if model is not None:
             model.warm(toolbox, self._contexts[context].prompt)
@@ -271,13 +276,14 @@ class Providers:
 
     def _take_parts(self, earlier: Providers) -> None:
         """Take unchanged parts from the earlier providers, with their connections and caches."""
-        for name in tuple(earlier._speech_parts):
+        for name, parts in tuple(earlier._speech_parts.items()):
             if self._providers.get(name) == earlier._providers.get(name):
-                self._speech_parts.setdefault(name, earlier._speech_parts.pop(name))
-        for name in tuple(earlier._model_brains):
+                self._speech_parts[name] = parts
+                self._taken.append((earlier._speech_parts, name))
+        for name, brain in tuple(earlier._model_brains.items()):
             if self._providers.get(name) == earlier._providers.get(name):
-                self._model_brains[name] = earlier._model_brains[name]
-                self._taken.append((earlier, name))
+                self._model_brains[name] = brain
+                self._taken.append((earlier._model_brains, name))
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

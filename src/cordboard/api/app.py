@@ -28,8 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from cordboard.api.administration import AdministrationEndpoints
-from cordboard.api.administration_view import Administration
+from cordboard.api.administration import AdministrationEndpoints, ServerOperations
 from cordboard.api.answers import JsonAnswer
 from cordboard.api.chat import ChatEndpoints
 from cordboard.api.gate import LIVE, Gate, HttpLimits
@@ -82,7 +81,7 @@ def create_app(
     *,
     loopback_only: bool,
     allowed_hosts: Collection[str] = (),
-    administration: Administration | None = None,
+    administration: ServerOperations | None = None,
     token: Callable[[], SecretStr | None] = lambda: None,
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,

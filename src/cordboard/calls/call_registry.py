@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 
 import structlog
@@ -41,6 +42,18 @@ DIALPLAN_STATUS: Mapping[str, str] = {
     BARE_BUDGET: "busy",
 }
 """Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
+IN_WORDS: Mapping[str, str] = {
+    BUSY: "it has calls.max_calls calls",
+    OVERLOADED: "it is overloaded",
+    DRAINING: "it is stopping",
+    NO_AGENT: "no provider of the context can serve; `/ready` names the reason",
+    INTERNAL_ERROR: "an internal error, which is in its log",
+    BARE_BUSY: "it has as many calls without ARI as it takes (audiosocket.max_calls)",
+    BARE_RATE: "too many calls without ARI began in a minute (audiosocket.calls_per_minute)",
+    BARE_BUDGET: "the day's calls without ARI are used up (audiosocket.max_minutes_per_day, "
+    "audiosocket.max_cost_per_day)",
+}
+"""Reasons for a refusal, for people."""
 
 
 def reason_to_refuse(
@@ -199,8 +212,10 @@ class CallRegistry:
         return self.bare.reason_to_refuse(config, len(self._calls))
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
-        """Refuse a caller. There is no call, and so no ledger: it is logged and counted."""
+        """Refuse a caller. There is no call, and so no ledger: one line in the file of refused
+        offers; it is logged and counted."""
         self._services.metrics.calls.refused(reason)
+        self._services.refused(offer, reason, error, datetime.now().astimezone())
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:

@@ -139,7 +139,7 @@ class Conversation:
     def _make_tools(self) -> ToolExecutor:
         outlets = ToolOutlets(
             lambda: self._watch.tools_changed(),
-            lambda at: self._watch.tool_filler_expected(at),
+            lambda threshold: self._watch.tool_filler_delay(threshold),
             lambda: self._watch.late_came(),
             self._tools_failed,
         )

@@ -48,8 +48,11 @@ DEAD_LINE = 1.1
 """Seconds after the caller's last sample at which that time ends in any case: a filler needs 0.1 s
 to be heard."""
 TOOLS_FILLER = 3.0
-"""Seconds after the caller's last sample up to which a tool's own filler replaces ours: the
-operator has chosen its words and its time. For a later one the silence would be too long."""
+"""Seconds after the caller's last sample up to which a tool's own filler replaces ours. A later one
+comes after ours."""
+TOOLS_SILENCE = 1.5
+"""Seconds after the caller's last sample at which a filler that replaces ours is spoken at the
+latest. Ours would come earlier; but the operator's is longer, and delays a quick answer more."""
 LONGEST_SPEECH = 60.0
 """Seconds after which a caller who began to speak counts as silent without a reported end."""
 LATE_AFTER = 0.7
@@ -232,12 +235,18 @@ class SilenceWatch:
         """Note that all of an answer has been handed over, with sound or without."""
         self._look()
 
-    def tool_filler_expected(self, at: float) -> None:
-        """Note that a tool has its own filler at that time: ours gives way if that comes soon, so
-        that the caller hears one sentence for one wait, and hears it when the operator wants."""
-        if at <= self._last_speech_at + TOOLS_FILLER:
-            self._filler_expected = at + _SOON
-            self._look()
+    def tool_filler_delay(self, threshold: float) -> float:
+        """Return the seconds to the own filler of a tool that begins now, which has a threshold in
+        seconds. Ours gives way if that is soon, so that the caller hears one sentence for one wait;
+        the silence before it is not longer for that."""
+        now, last = self._loop.time(), self._last_speech_at
+        after = self._settings.filler_after_ms / 1000
+        if not after or self._fillers or now + threshold > last + TOOLS_FILLER:
+            return threshold
+        at = min(now + threshold, max(now, last + max(after, TOOLS_SILENCE)))
+        self._filler_expected = at + _SOON
+        self._look()
+        return at - now
 
     def filled(self) -> None:
         """Note that a filler of a tool, or of the agent, is being spoken: ours is not needed."""

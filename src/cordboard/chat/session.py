@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import structlog
 
-from cordboard.agent_api.dialogue import Brain, Dialogue
+from cordboard.agent_api.dialogue import Brain, Dialogue, Preparer
 from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
 from cordboard.calls.services import CallServices
@@ -371,6 +371,8 @@ class ChatSession:
         if self._answering is not None:
             self._answering.cancel()
             await asyncio.wait((self._answering,))
+        if self._dialogue is not None and isinstance(self._dialogue, Preparer):
+            self._dialogue.close()
         self._close_answer("ended", reason)
         try:
             await self._desk.close(self._tool_grace)

@@ -16,6 +16,7 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.tools.events import answered_event, asked_event, count
 from cordboard.chat.answer import ChatEvent
 from cordboard.observe.metrics import Metrics
+from cordboard.tools.desk.desk import SilentObserver
 from cordboard.tools.tool import Effects, ToolAsk, ToolReply, ToolSpec
 
 
@@ -25,8 +26,8 @@ class _Late:
     came_at: float
 
 
-class ToolRecord:
-    """Implements `cordboard.tools.desk.desk.DeskObserver`."""
+class ToolRecord(SilentObserver):
+    """A `cordboard.tools.desk.desk.DeskObserver`."""
 
     def __init__(
         self,

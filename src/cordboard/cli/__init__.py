@@ -12,6 +12,7 @@ import sys
 import typer
 
 from cordboard.cli import (
+    accounts,
     call,
     calls,
     chat,
@@ -19,6 +20,7 @@ from cordboard.cli import (
     demo,
     elevenlabs,
     emulate,
+    history,
     import_,
     mcp,
     reload,
@@ -39,7 +41,10 @@ for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")
+app.add_typer(history.app, name="history")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(accounts.users, name="users")
+app.add_typer(accounts.audit, name="audit")
 app.add_typer(elevenlabs.app, name="elevenlabs")
 app.add_typer(import_.app, name="import")
 

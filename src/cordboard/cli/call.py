@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,8 +19,10 @@ from cordboard.cli.options import (
     run_async,
     set_up_log,
 )
+from cordboard.errors import CallRefused, CordboardError
 
 if TYPE_CHECKING:
+    from cordboard.cli.live import LivePrinter
     from cordboard.config.schema import Config
     from cordboard_testkit.scenario import ScriptLine
     from cordboard_testkit.simulated_call import PlacedCall
@@ -70,7 +74,12 @@ def command(
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
-    placed = run_async(_place(loaded.config, name, lines, via, target, quiet=json))
+    if target:
+        placed = run_async(
+            _call_running(config, loaded.config, name, lines, via, target, quiet=json)
+        )
+    else:
+        placed = run_async(_call_own(loaded.config, name, lines, via, quiet=json))
     if record is not None:
         placed.line.write_wav(record)
     if json:
@@ -132,25 +141,81 @@ def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
     return not unanswered and said == count
 
 
-async def _place(
-    config: Config, context: str, lines: _Lines, via: Via, target: str, *, quiet: bool
+async def _call_own(
+    config: Config, context: str, lines: _Lines, via: Via, *, quiet: bool
 ) -> PlacedCall:
-    from rich.console import Console
+    """Call an engine of its own, which takes the call however busy the machine is."""
+    from cordboard_testkit.simulated_call import bench, voice_of
 
-    from cordboard.cli.live import LivePrinter
-    from cordboard_testkit.simulated_call import bench, call_target, loaded_voice, voice_of
-
-    printer = LivePrinter(Console(stderr=quiet, highlight=False, soft_wrap=True))
-    if target:
-        host, port = _address(target)
-        async with loaded_voice(needed=bool(lines.texts)) as voice:
-            script = await lines.script(voice)
-        return await call_target(config, context, script, via, host, port, printer.caller_says)
-    folder = config.calls.directory
-    async with bench(config, context, via, folder, printer.take) as place:
+    printer, folder = _printer(quiet=quiet), config.calls.directory
+    async with bench(config, context, via, folder, printer.take, sheds_load=False) as place:
         voice = voice_of(place.engine) if lines.texts else None
         script = await lines.script(voice)
         return await place.place(context, script, on_line=printer.caller_says)
+
+
+async def _call_running(
+    path: Path, config: Config, context: str, lines: _Lines, via: Via, target: str, *, quiet: bool
+) -> PlacedCall:
+    """Call the engine at `target`. Raises `CallRefused` with the reason, as far as it is known."""
+    from cordboard_testkit.simulated_call import call_target, loaded_voice
+
+    host, port = _address(target)
+    async with loaded_voice(needed=bool(lines.texts)) as voice:
+        script = await lines.script(voice)
+    before = await asyncio.to_thread(_refusals, path)
+    says = _printer(quiet=quiet).caller_says
+    try:
+        placed = await call_target(config, context, script, via, host, port, says)
+        if placed.ledger or placed.record.exchanges:
+            return placed
+        raise CallRefused("the call was refused; its engine logs the reason (offer_refused)")
+    except CallRefused as error:
+        why = await asyncio.to_thread(_why_refused, path, before)
+        raise CallRefused(f"{error}{why}", error.status) from None
+
+
+def _refusals(config: Path) -> dict[str, float]:
+    """Return how many calls the running engine has refused, by reason: a refused call has no
+    ledger, and its line is just closed. Empty if that engine cannot be asked. Blocks."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from cordboard.cli.running_engine import running_engine
+
+    try:
+        page = running_engine(config, os.environ).page("GET", "/metrics")[1]
+        families = list(text_string_to_metric_families(page.decode()))
+    except (CordboardError, ValueError):
+        return {}
+    samples = (sample for family in families for sample in family.samples)
+    name = "ai_agent_refused_offers_total"
+    return {one.labels["reason"]: one.value for one in samples if one.name == name}
+
+
+def _why_refused(config: Path, before: dict[str, float]) -> str:
+    """Return the reason that the running engine gives, to be added to a message; empty without.
+    Its port may also be closed: it stops, or has no `audiosocket.context`. Blocks."""
+    from cordboard.calls.call_registry import IN_WORDS
+    from cordboard.cli.running_engine import READ_SECONDS, running_engine
+
+    after = _refusals(config)
+    if reasons := [IN_WORDS[each] for each in after if after[each] > before.get(each, 0)]:
+        return f": {'; '.join(reasons)}"
+    try:
+        engine = running_engine(config, os.environ)
+        components = engine.answer("GET", "/ready", READ_SECONDS)[1]["components"]
+    except CordboardError:
+        return ""
+    said = [components[name]["detail"] for name in ("calls", "media")]
+    return f"; the engine of {config} says: {'; '.join(filter(None, said))}" if any(said) else ""
+
+
+def _printer(*, quiet: bool) -> LivePrinter:
+    from rich.console import Console
+
+    from cordboard.cli.live import LivePrinter
+
+    return LivePrinter(Console(stderr=quiet, highlight=False, soft_wrap=True))
 
 
 def _address(target: str) -> tuple[str, int]:

@@ -37,7 +37,7 @@ def list_calls(
     """List the last calls of `calls.directory`, the newest first. Written conversations too."""
     from cordboard.cli.screen import calls_table, print_json, terminal
 
-    rows = [_row(history) for history in _newest(_directory(config), limit)]
+    rows = [_row(history) for history in _newest(calls_directory(config), limit)]
     if json:
         print_json(rows)
     else:
@@ -88,8 +88,8 @@ def draw_call(
     from cordboard import private_files
     from cordboard.calls.picture import draw, who_spoke
 
-    path, lines, history = _ledger(call, config)
-    recorded = _recording(path, lines)
+    path, _, history = _ledger(call, config)
+    recorded = _recording(path, history)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -131,31 +131,38 @@ def _row(history: CallHistory) -> dict[str, Any]:
     }
 
 
-def _directory(config: Path) -> Path:
-    """Return `calls.directory`. Only that key of the file is read: the rest may need the engine's
-    environment. Raises `ConfigError`."""
+def calls_directory(config: Path) -> Path:
+    """Return `calls.directory`. Raises `ConfigError`."""
+    from cordboard.config.schema import Calls
+
+    text = text_at(config, ("calls", "directory"))
+    return Calls().directory if text is None else Path(text)
+
+
+def text_at(config: Path, key: tuple[str, ...]) -> str | None:
+    """Return the text of one key, None if it is left out. Only that key of the file is read: the
+    rest may need the engine's environment. Raises `ConfigError`."""
     from cordboard.config.environment import expand
     from cordboard.config.files import SecretFiles
     from cordboard.config.load import text_of
-    from cordboard.config.schema import Calls
     from cordboard.config.yaml_document import parse
 
     document = parse(text_of(config), str(config))
-    named = document.get(("calls", "directory"))
+    named = document.get(key)
     if named is None:
-        return Calls().directory
+        return None
     found = expand(str(named), os.environ, SecretFiles(config.parent))
     if found.missing or found.problems:
         why = [f"{name} is not set" for name in found.missing]
         message = "; ".join([*why, *found.problems])
-        raise ConfigError([document.problem(("calls", "directory"), message)])
-    return Path(found.text)
+        raise ConfigError([document.problem(key, message)])
+    return found.text
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
     """Yield the last calls, the newest first: of each day the files that were written last."""
     if not directory.is_dir():
-        raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
+        raise NotThere(f"no call is on record: there is no folder {directory} (calls.directory)")
     for day in sorted(directory.glob("????-??-??"), reverse=True):
         files = sorted(day.glob("*.jsonl"), key=_written_at, reverse=True)
         ledgers = (ledger[1] for path in files if (ledger := _read(path)) is not None)
@@ -201,7 +208,7 @@ def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine], CallHistor
 def _by_id(call: str, config: Path) -> Path:
     from cordboard.calls.history import find
 
-    directory = _directory(config)
+    directory = calls_directory(config)
     exactly = find(directory, call)
     if exactly is not None:
         return exactly
@@ -214,20 +221,18 @@ def _by_id(call: str, config: Path) -> Path:
     return begun[0]
 
 
-def _recording(path: Path, lines: list[LedgerLine]) -> tuple[Samples, Samples, float] | None:
+def _recording(path: Path, history: CallHistory) -> tuple[Samples, Samples, float] | None:
     """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None if
-    there is no recording. It is beside the ledger, also when both were moved."""
+    there is no recording."""
     import numpy as np
 
     from cordboard.audio.wav import read_stereo
+    from cordboard.history.call_record import recording_of
 
-    begun = next((line for line in lines if line["type"] == "recording.started"), None)
-    if begun is None:
-        return None
-    file = path.with_name(Path(begun["path"]).name)
-    if not file.is_file():
+    file = recording_of(path, history.recording)
+    if file is None or history.recording is None:
         return None
     caller, agent = (
         np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(file, 8000)
     )
-    return caller, agent, float(begun["at_ms"])
+    return caller, agent, float(history.recording.began_ms)

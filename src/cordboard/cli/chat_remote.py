@@ -109,6 +109,6 @@ class RemoteChat:
         with suppress(orjson.JSONDecodeError, KeyError, TypeError, *HTTP_ERRORS):
             reason = orjson.loads(answer.read())["error"]
         if answer.status_code in (401, 403) and not self._token:
-            reason = f"{reason}; set CORDBOARD_TOKEN here as in the engine's environment"
+            reason = f"{reason}; set CORDBOARD_TOKEN here to the engine's admin.token"
         words = f"the engine at {self._url} refused: {reason}"
         return EngineRefused(words, answer.status_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -57,7 +58,8 @@ def command(
 ) -> None:
     """Start the engine, place one spoken call to it, and show the conversation.
 
-    Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call.
+    Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call;
+    `cordboard calls` has it too.
     Exit status 0 only if every request of the caller was understood, looked up and spoken.
     """
     require_test_kit()
@@ -76,7 +78,7 @@ async def _demo(
 
     from cordboard.cli.live import LivePrinter, latency_table
     from cordboard_testkit.caller_voice import render_script
-    from cordboard_testkit.simulated_call import bench, save, voice_of
+    from cordboard_testkit.simulated_call import bench, make_folder, save, voice_of
 
     console = Console(highlight=False, soft_wrap=True, width=max(110, Console().width))
     printer = LivePrinter(console)
@@ -85,7 +87,9 @@ async def _demo(
         console.print(f"[dim]{time.monotonic() - begun:7.2f} s[/] [dim]{text}[/]")
 
     progress("starting")
-    async with bench(config, CONTEXT, via, output / "ledger", printer.take, progress) as place:
+    await asyncio.to_thread(make_folder, output)
+    folder = config.calls.directory
+    async with bench(config, CONTEXT, via, folder, printer.take, progress) as place:
         spoken = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
         script = [
             replace(line, interrupts_after=step.interrupts_after)

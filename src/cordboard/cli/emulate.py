@@ -22,7 +22,7 @@ def command(
         typer.Option(min=1024, max=65_500, help="Port of the first service; the others follow."),
     ] = PORT,
 ) -> None:
-    """Emulate these services on loopback until Ctrl-C, and print how to reach them.
+    """Emulate cloud services on loopback until Ctrl-C, and print how to reach them.
 
     An emulator recognises the caller's words and speaks, offline, but it is no language model: it
     requests the tool whose name or description has the caller's words, says goodbye with

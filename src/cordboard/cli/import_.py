@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cordboard.errors import CordboardError
-
-if TYPE_CHECKING:
-    from cordboard.importing.ava_files import Installation
 
 app = typer.Typer(help="Import the configuration of another system.", no_args_is_help=True)
 
@@ -46,16 +43,20 @@ def ava(
     found = read_installation(folder)
     result = import_ava(found)
     heading = "Imported from AVA by `cordboard import ava`. Every key: docs/configuration/."
-    text, problems = mend(result, output, heading)
-    _write(output, text, replace=force)
+    written = mend(result, output, heading)
+    _write(output, written.text, replace=force)
     print(f"{output} is written, from {', '.join(map(str, found.sources))}")
     _print_list("Taken over", result.taken)
     _print_list("Changed", map(": ".join, result.changed))
     _print_list("No counterpart", map(": ".join, result.left))
-    _print_list("Environment variables that it needs", _variables(text, found))
+    names = found.variables
+    needs = [f"{n}{_where(n, names)}" for n in written.variables]
+    _print_list("Environment variables that it needs", needs)
+    defaults = [f"{n} (default {value})" for n, value in written.defaults.items()]
+    _print_list("Environment variables with a default", defaults)
     print(f"\nDialplan:\n\n{dialplan_of(result.tree)}")
-    if problems:
-        for problem in problems:
+    if written.problems:
+        for problem in written.problems:
             print(_shown(str(problem)), file=sys.stderr)
         print(f"cordboard: {output} needs a human at these lines", file=sys.stderr)
         raise typer.Exit(1)
@@ -77,13 +78,9 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
         raise CordboardError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
-def _variables(text: str, found: Installation) -> list[str]:
-    from cordboard.importing.result import needed_variables
-
-    return [
-        name if name in found.variables or not found.variables else f"{name} (not in AVA's .env)"
-        for name in needed_variables(text)
-    ]
+def _where(name: str, known: Collection[str]) -> str:
+    """`name`: a variable, or several with `or` between them."""
+    return "" if not known or {*name.split(" or ")} & {*known} else " (not in AVA's .env)"
 
 
 def _print_list(title: str, lines: Iterable[str]) -> None:

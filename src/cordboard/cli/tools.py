@@ -40,7 +40,7 @@ def command(
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", "-p", help="Also in this provider's form (JSON)."),
+        typer.Option("--provider", "-p", help="Also in the form of this type of provider (JSON)."),
     ] = None,
     form: Annotated[
         Format | None,

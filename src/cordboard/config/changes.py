@@ -15,12 +15,14 @@ from cordboard.config.yaml_document import KeyPath, dotted
 
 _FIXED = (
     "health",
+    "admin.ui",
     "tracing",
     "asterisk",
     "rtp",
     "audiosocket.host",
     "audiosocket.port",
     "calls.directory",
+    "calls.index",
 )
 """Resources that the engine opens, or connects to, once in its life."""
 

@@ -110,7 +110,7 @@ def read(
     try:
         config = Config.model_validate(document.tree, context=Reading(plugins, Effort(), environ))
     except ValidationError as error:
-        found = explain(error, document, expansion.places, plugins)
+        found = explain(error, document, document.from_outside, plugins)
         problems += [problem for problem in found.values() if problem.key not in known]
         more = max(0, error.error_count() - MOST_EXPLAINED)
         config = _without(found, document, plugins, environ) if not more else None
@@ -206,8 +206,6 @@ class _Expander:
         self._environ = environ
         self.files = files
         self.problems: list[ConfigProblem] = []
-        self.places: set[KeyPath] = set()
-        """Places of values from the environment or a file."""
         self.secrets: set[str] = set()
         self.secrets_of_results: set[str] = set()
         """Secrets that are masked in tools' answers too (`cordboard.config.secrets`)."""
@@ -233,7 +231,7 @@ class _Expander:
         self.problems += [self._document.problem(path, message) for message in result.problems]
         if not (result.values or result.secrets):
             return result.text
-        self.places.add(path)
+        self._document.from_outside.add(path)
         self.secrets.update(result.secrets)
         self.secrets_of_results.update(result.secrets)
         for name, value in result.values:

@@ -272,6 +272,7 @@ class Phrases(_Part):
     cancelled: Template = "All right, never mind. Is there anything else I can do?"
     help: Template = "You can say, for example: {examples}"
     no_help: Template = "Just tell me what you need."
+    unable: Template = "I am sorry, I cannot do that."
     farewell: Template = "Goodbye."
     welcome: Template = "You are welcome."
     how_can_i_help: Template = "How can I help you?"
@@ -279,6 +280,7 @@ class Phrases(_Part):
     transferring: Template = "I am putting you through to {destination}."
     offer_transfer: Template = "Shall I put you through to {destinations}?"
     ask_destination: Template = "Where may I put you through to? I can offer {destinations}."
+    press: Template = "Press {key} for {destination}."
     or_: Template = Field(default="or", alias="or")
 
 
@@ -291,6 +293,7 @@ _PHRASE_NAMES: Mapping[str, frozenset[str]] = {
     "transferring": frozenset({"destination"}),
     "ask_destination": frozenset({"destinations"}),
     "offer_transfer": frozenset({"destinations"}),
+    "press": frozenset({"key", "destination"}),
 }
 
 

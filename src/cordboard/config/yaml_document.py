@@ -73,6 +73,8 @@ class Document:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     """1-based line of each key and list item; for the root, that of its first key."""
     problems: list[ConfigProblem] = field(default_factory=list)
+    from_outside: set[KeyPath] = field(default_factory=set)
+    """Places of values from the environment or a file."""
 
     def line(self, path: KeyPath) -> int | None:
         """Return the line of a value, or of the nearest part of the file that surrounds it."""

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-VARIABLES: Mapping[str, str] = {
-    "caller_name": "caller_name",
-    "caller_number": "caller_number",
-    "caller_id": "caller_number",
-    "called_number": "called_number",
-    "call_id": "call_id",
-    "context_name": "context_name",
-    "provider": "provider_name",
-    "current_date": "current_date",
-    "today": "current_date",
-    "current_weekday": "current_weekday",
-    "current_time": "current_time",
-    "current_datetime_iso": "current_datetime_iso",
-}
+
+def _table(text: str) -> dict[str, str]:
+    """Read `theirs>ours`, and `both`, separated by blanks."""
+    pairs = (word.partition(">") for word in text.split())
+    return {theirs: ours or theirs for theirs, _, ours in pairs}
+
+
+VARIABLES = _table(
+    "caller_name caller_number caller_id>caller_number called_number call_id context_name "
+    "provider>provider_name current_date today>current_date current_weekday current_time "
+    "current_datetime_iso"
+)
 """Placeholders of prompts, greetings and HTTP tools."""
 
-AFTER_THE_CALL: Mapping[str, str] = {
-    "call_duration": "duration_ms",
-    "call_outcome": "outcome",
-    "call_start_time": "started_at",
-    "call_end_time": "ended_at",
-    "transcript_json": "transcript",
-    "summary": "transcript_text",
-    "summary_json": "transcript",
-    "tool_calls_json": "tools",
-}
+AFTER_THE_CALL = _table(
+    "call_duration>duration_ms call_outcome>outcome call_start_time>started_at "
+    "call_end_time>ended_at transcript_json>transcript summary>transcript_text "
+    "summary_json>transcript tool_calls_json>tools"
+)
 """Further placeholders of webhooks after a call."""
 
 TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("hangup_call", "hangup", "end_call"), "hangup_call"),
-    **dict.fromkeys(("blind_transfer", "transfer", "transfer_call"), "transfer"),
-    **dict.fromkeys(("transfer_to_queue", "attended_transfer"), "transfer"),
-    **dict.fromkeys(("live_agent_transfer", "live_agent", "transfer_to_live_agent"), "transfer"),
-    "leave_voicemail": "transfer",
+    **dict.fromkeys(
+        "blind_transfer transfer transfer_call transfer_to_queue attended_transfer "
+        "live_agent_transfer live_agent transfer_to_live_agent leave_voicemail".split(),
+        "transfer",
+    ),
 }
 """Built-in tools and their aliases."""
 
@@ -92,126 +86,77 @@ FORMATS = frozenset(
 """Keys of providers that need no counterpart: formats are negotiated, keys are in the environment,
 both sides are always transcribed."""
 
-FULL_AGENTS: Mapping[str, str] = {
-    "openai_realtime": "openai_realtime",
-    "google_live": "gemini_live",
-    "deepgram": "deepgram_agent",
-    "elevenlabs_agent": "elevenlabs_agent",
-}
+FULL_AGENTS = _table(
+    "openai_realtime google_live>gemini_live deepgram>deepgram_agent elevenlabs_agent"
+)
 """Providers that hear and speak."""
 
+_DETECTION = "realtime_input_config.automatic_activity_detection"
 PROVIDER_KEYS: Mapping[str, Mapping[str, str]] = {
-    "openai_realtime": {
-        "model": "model",
-        "voice": "voice",
-        "max_response_output_tokens": "max_output_tokens",
-        "turn_detection.type": "turn_detection.type",
-        "turn_detection.threshold": "turn_detection.threshold",
-        "turn_detection.prefix_padding_ms": "turn_detection.prefix_padding_ms",
-        "turn_detection.silence_duration_ms": "turn_detection.silence_duration_ms",
-    },
+    "openai_realtime": _table(
+        "model voice max_response_output_tokens>max_output_tokens turn_detection.type "
+        "turn_detection.threshold turn_detection.prefix_padding_ms "
+        "turn_detection.silence_duration_ms"
+    ),
     "gemini_live": {
-        "llm_model": "model",
-        "tts_voice_name": "voice_name",
-        "llm_temperature": "temperature",
-        "llm_top_p": "top_p",
-        "llm_top_k": "top_k",
-        "llm_max_output_tokens": "max_output_tokens",
+        **_table(
+            "llm_model>model tts_voice_name>voice_name llm_temperature>temperature llm_top_p>top_p "
+            "llm_top_k>top_k llm_max_output_tokens>max_output_tokens"
+        ),
         **{
-            f"vad_{key}": f"realtime_input_config.automatic_activity_detection.{key}"
+            f"vad_{key}": f"{_DETECTION}.{key}"
             for key in (
-                "start_of_speech_sensitivity",
-                "end_of_speech_sensitivity",
-                "prefix_padding_ms",
-                "silence_duration_ms",
-            )
+                "start_of_speech_sensitivity end_of_speech_sensitivity prefix_padding_ms "
+                "silence_duration_ms"
+            ).split()
         },
     },
-    "deepgram_agent": {
-        "model": "listen.provider.model",
-        "tts_model": "speak.provider.model",
-        "llm_model": "think.provider.model",
-        "llm_temperature": "think.provider.temperature",
-    },
-    "elevenlabs_agent": {"agent_id": "agent_id"},
+    "deepgram_agent": _table(
+        "model>listen.provider.model tts_model>speak.provider.model "
+        "llm_model>think.provider.model llm_temperature>think.provider.temperature"
+    ),
+    "elevenlabs_agent": _table("agent_id"),
 }
 """Type of ours → key of theirs → key of ours, with dots between sections."""
 
-VOICE_KEYS: Mapping[str, str] = {
-    "openai_realtime": "voice",
-    "gemini_live": "voice_name",
-    "deepgram_agent": "speak.provider.model",
-}
+VOICE_KEYS = _table(
+    "openai_realtime>voice gemini_live>voice_name deepgram_agent>speak.provider.model"
+)
 """Type of ours → key for the `voice` of a context."""
 
 PART_KEYS: Mapping[str, Mapping[str, str]] = {
-    "stt deepgram": {"model": "model", "language": "language"},
-    "stt deepgram_flux": {
-        "model": "model",
-        "eot_threshold": "eot_threshold",
-        "eager_eot_threshold": "eager_eot_threshold",
-        "eot_timeout_ms": "eot_timeout_ms",
-    },
-    "stt openai": {"stt_model": "model", "model": "model", "language": "language"},
-    "brain openai_chat": {
-        "chat_model": "model",
-        "model": "model",
-        "temperature": "temperature",
-        "max_tokens": "max_tokens",
-        "extra_body": "extra",
-    },
-    "brain gemini": {
-        "llm_model": "model",
-        "model": "model",
-        "temperature": "temperature",
-        "max_tokens": "max_output_tokens",
-    },
-    "brain gguf": {"llm_model": "model", "temperature": "temperature", "max_tokens": "max_tokens"},
-    "tts deepgram": {"tts_model": "model", "model": "model", "voice": "model"},
-    "tts openai": {"tts_model": "model", "voice": "voice"},
-    "tts elevenlabs": {
-        "voice_id": "voice_id",
-        "model_id": "model_id",
-        "stability": "stability",
-        "similarity_boost": "similarity_boost",
-        "style": "style",
-        "use_speaker_boost": "use_speaker_boost",
-    },
-    "tts piper": {"tts_voice": "model"},
+    "stt deepgram": _table("model language"),
+    "stt deepgram_flux": _table("model eot_threshold eager_eot_threshold eot_timeout_ms"),
+    "stt openai": _table("stt_model>model model language"),
+    "brain openai_chat": _table("chat_model>model model temperature max_tokens extra_body>extra"),
+    "brain gemini": _table("llm_model>model model temperature max_tokens>max_output_tokens"),
+    "brain gguf": _table("llm_model>model temperature max_tokens"),
+    "tts deepgram": _table("tts_model>model model voice>model"),
+    "tts openai": _table("tts_model>model voice"),
+    "tts elevenlabs": _table(
+        "voice_id model_id stability similarity_boost style use_speaker_boost"
+    ),
+    "tts piper": _table("tts_voice>model"),
 }
 """Part and type of ours → key of theirs → key of ours. Later keys of theirs win."""
 
 PARTS: Mapping[str, Mapping[str, str]] = {
-    "stt": {
-        "deepgram": "deepgram",
-        "deepgram_flux": "deepgram_flux",
-        "openai": "openai",
-        "groq": "openai",
-        "local": "whisper",
-    },
-    "brain": {
-        "local": "gguf",
-        "google": "gemini",
-        **dict.fromkeys(("openai", "groq", "telnyx", "minimax", "ollama"), "openai_chat"),
-    },
-    "tts": {
-        "deepgram": "deepgram",
-        "openai": "openai",
-        "groq": "openai",
-        "elevenlabs": "elevenlabs",
-        "local": "hibari",
-    },
+    "stt": _table("deepgram deepgram_flux openai groq>openai local>whisper"),
+    "brain": _table(
+        "local>gguf google>gemini openai>openai_chat groq>openai_chat telnyx>openai_chat "
+        "minimax>openai_chat ollama>openai_chat"
+    ),
+    "tts": _table("deepgram openai groq>openai elevenlabs local>hibari"),
 }
 """Part of ours → type of theirs → type of ours."""
 
-STAND_INS: Mapping[str, str] = {"stt": "whisper", "brain": "openai_chat", "tts": "hibari"}
+STAND_INS = _table("stt>whisper brain>openai_chat tts>hibari")
 """Types for components that have no counterpart."""
 
-KEY_VARIABLES: Mapping[str, str] = {
-    "groq": "GROQ_API_KEY",
-    "telnyx": "TELNYX_API_KEY",
-    "minimax": "MINIMAX_API_KEY",
-}
+COMPONENTS = _table("stt llm>brain tts")
+"""Part of AVA's pipeline → part of ours."""
+
+KEY_VARIABLES = _table("groq>GROQ_API_KEY telnyx>TELNYX_API_KEY minimax>MINIMAX_API_KEY")
 """Services whose key our type does not look up by itself."""
 
 BASE_URLS: Mapping[str, str] = {
@@ -221,15 +166,15 @@ BASE_URLS: Mapping[str, str] = {
     "ollama": "http://localhost:11434/v1",
 }
 
-MEDIA: Mapping[str, str] = {
-    "audiosocket": "audiosocket",
-    "externalmedia": "rtp",
-    "websocket": "websocket",
-}
+MEDIA = _table("audiosocket externalmedia>rtp websocket")
+"""`audio_transport` → `asterisk.media`."""
+
+PHASES = _table(
+    "generic_http_lookup>pre_call in_call_http_lookup>in_call generic_webhook>post_call"
+)
+"""`kind` of an HTTP tool → phase."""
+
 MCP_SERVER_KEYS = "enabled transport command cwd env".split()
-MCP_TOOL_KEYS = (
-    "name expose_as description speech_field speech_template timeout_ms "
-    "slow_response_threshold_ms slow_response_message"
-).split()
 MCP_DEFAULT_KEYS = "timeout_ms slow_response_threshold_ms slow_response_message".split()
 MCP_RESTART_KEYS = "enabled max_restarts backoff_ms".split()
+MCP_TOOL_KEYS = "name expose_as description speech_field speech_template".split() + MCP_DEFAULT_KEYS

@@ -9,6 +9,7 @@ from typing import Any
 from cordboard.config.yaml_document import dotted
 from cordboard.importing.ava_keys import (
     BASE_URLS,
+    COMPONENTS,
     FORMATS,
     FULL_AGENTS,
     KEY_VARIABLES,
@@ -18,12 +19,9 @@ from cordboard.importing.ava_keys import (
     STAND_INS,
     VOICE_KEYS,
 )
-from cordboard.importing.names import Names
 from cordboard.importing.result import Imported, Part, needed_variables
 
 _OPENAI = "https://api.openai.com/v1"
-_COMPONENTS: Mapping[str, str] = {"stt": "stt", "llm": "brain", "tts": "tts"}
-"""Part of AVA's pipeline → part of ours."""
 
 
 @dataclass(slots=True)
@@ -32,41 +30,35 @@ class Providers:
 
     root: Part
     result: Imported
-    names: Names
     variables: frozenset[str]
     """Variables that AVA has."""
     texts: dict[str, dict[str, str]] = field(default_factory=dict)
     """AVA's provider → its `prompt` and `greeting`, for contexts that have none."""
-    components: set[str] = field(default_factory=set)
-    """Components of pipelines."""
 
     def read(self, used: set[str]) -> None:
         """Read everything that is switched on or `used`."""
-        components = {
-            name: part.get("type") or "" for name, part in self.root.part("providers").parts()
-        }
-        unused: list[str] = []
-        for name, provider in self.root.parts("providers"):
-            if self._is_component(name, provider):
-                unused.append(name)  # read through the pipelines
-            elif name in used or provider.truth("enabled", default=True):
+        providers, left = self.root.part("providers"), self.result.left
+        components: dict[str, Part] = {}
+        for name, provider in providers.parts():
+            if name.endswith(("_stt", "_llm", "_tts")) and provider.text("type") != "full":
+                components[name] = provider
+            elif name in used or provider.truth("enabled"):
                 self._agent(name, provider)
             else:
-                self.result.left.append((f"providers.{name}", "switched off, and no agent uses it"))
-        for name, pipeline in self.root.parts("pipelines"):
-            self._pipeline(name, pipeline, components)
-        unused = [name for name in unused if name not in self.components]
-        if unused:
-            reason = "no pipeline uses it"
-            self.result.left.append((f"providers.{', '.join(unused)}", reason))
-        known = self.names.of("provider")
+                left.append((f"providers.{name}", "switched off, and no agent uses it"))
+        unused = set(components)
+        for name, pipeline in self.root.part("pipelines").parts():
+            unused -= self._pipeline(name, pipeline, providers)
+        if idle := [name for name in components if name in unused]:
+            left.append((f"providers.{', '.join(idle)}", "no pipeline uses it"))
+        known = self.result.names["provider"]
         for name, ours in list(known.items()):
             needed = needed_variables(str(self.result.tree["providers"].get(ours)))
             missing = [variable for variable in needed if variable not in self.variables]
             if name not in used and missing:
                 del self.result.tree["providers"][ours], known[name]
                 reason = f"no agent uses it, and AVA's .env has no {missing[0]}"
-                self.result.left.append((f"providers or pipelines: {name}", reason))
+                left.append((f"providers or pipelines: {name}", reason))
 
     def with_voice(self, provider: str, voice: str, context: str) -> str | None:
         """Return a copy of our provider with another voice; None if its kind has none to choose."""
@@ -74,106 +66,89 @@ class Providers:
         key = VOICE_KEYS.get(section["type"])
         if key is None:
             return None
-        name = self.names.renamed("provider", f"contexts.{context}.voice", f"{provider}-{context}")
+        name = f"{provider}-{context}"
+        name = self.result.renamed("provider", f"contexts.{context}.voice", name)
         section = _complete(_with(section, key.split("."), voice))
         self.result.tree["providers"][name] = section
-        self.result.comment(("providers", name), f"{provider} with the voice of {context}.")
+        self.result.comments["providers", name] = f"{provider} with the voice of {context}."
         return name
-
-    @staticmethod
-    def _is_component(name: str, provider: Part) -> bool:
-        return name.endswith(("_stt", "_llm", "_tts")) and provider.text("type") != "full"
 
     def _agent(self, name: str, provider: Part) -> None:
         said = provider.text("type")
         kind = next((kind for kind in (said, name) if kind in (*FULL_AGENTS, "local")), "")
         if not kind:
             nearest = "; nearest: openai_realtime" if "grok" in (said, name) else ""
-            self.result.left.append(
-                (f"providers.{name}", f"no provider for {said or name}{nearest}")
-            )
+            reason = f"no provider for {said or name}{nearest}"
+            self.result.left.append((f"providers.{name}", reason))
             return
-        ours = self.names.renamed("provider", f"providers.{name}", name)
-        if kind == "local":
-            stated = provider.text("tts_voice")
-            section = {"type": "pipeline"} | {
-                part: self._part(part, "local", provider, stated) for part in PARTS
-            }
-            provider.skip((*FORMATS, "instructions", "greeting"))
-            provider.rest("AVA's own model server; models here run in the engine")
-        else:
-            section = self._realtime(FULL_AGENTS[kind], name, provider)
         prompt, greeting = provider.text("instructions"), provider.text("greeting")
         self.texts[name] = {"prompt": prompt, "greeting": greeting}
-        self.result.tree["providers"][ours] = section
-        self.result.comment(("providers", ours), f"From providers.{name}.")
-        self.result.taken.append(f"providers.{name} → providers.{ours} ({section['type']})")
+        provider.skip(FORMATS)
+        ours = self.result.renamed("provider", f"providers.{name}", name)
+        if kind == "local":
+            voice = provider.text("tts_voice")
+            parts = {part: self._part(part, "local", provider, voice) for part in PARTS}
+            section: dict[str, Any] = {"type": "pipeline", **parts}
+            provider.rest("AVA's own model server; models here run in the engine")
+        else:
+            section = self._realtime(FULL_AGENTS[kind], provider)
+        self.result.put("providers", ours, section, f"providers.{name}")
 
-    def _realtime(self, kind: str, name: str, provider: Part) -> dict[str, Any]:
+    def _realtime(self, kind: str, provider: Part) -> dict[str, Any]:
         section: dict[str, Any] = {"type": kind, **provider.copy(PROVIDER_KEYS[kind])}
         if kind == "elevenlabs_agent":
             section.setdefault("agent_id", "${ELEVENLABS_AGENT_ID}")
-            reason = "set in the agent at ElevenLabs"
-            for key in ("voice_id", "model_id", "voice_settings"):
-                provider.leave(key, reason)
+            keys = ("voice_id", "model_id", "voice_settings")
+            provider.leave(dict.fromkeys(keys, "set in the agent at ElevenLabs"))
         if "openai.com" not in provider.text("base_url"):
-            provider.leave("base_url", "nearest: base_url, with http(s)://")
-        provider.leave("use_vertex_ai", "only Google's Developer API is supported")
-        provider.skip((*FORMATS, "instructions", "greeting"))
+            provider.leave({"base_url": "nearest: base_url, with http(s)://"})
+        provider.leave({"use_vertex_ai": "only Google's Developer API is supported"})
         provider.rest(f"no counterpart in a provider of type {kind}")
         return _complete(section)
 
-    def _pipeline(self, name: str, pipeline: Part, components: Mapping[str, Any]) -> None:
-        known = self.names.of("provider")
+    def _pipeline(self, name: str, pipeline: Part, providers: Part) -> set[str]:
+        """Return the components that it uses."""
+        known = self.result.names["provider"]
         before = known.get(name)
-        ours = self.names.renamed("provider", f"pipelines.{name}", name)
+        ours = self.result.renamed("provider", f"pipelines.{name}", name)
         known[name] = before or ours  # a provider goes before a pipeline of the same name
         section: dict[str, Any] = {"type": "pipeline"}
         options = pipeline.part("options")
-        for theirs, part in _COMPONENTS.items():
-            component = pipeline.text(theirs)
-            self.components.add(component)
-            stated = components.get(component)
+        used = [pipeline.text(theirs) for theirs in COMPONENTS]
+        for component, (theirs, part) in zip(used, COMPONENTS.items(), strict=True):
+            sources = (providers.get(component), options.get(theirs))
+            base, over = (one if isinstance(one, dict) else {} for one in sources)
+            stated = base.get("type")
             kind = stated if isinstance(stated, str) and stated else component.rpartition("_")[0]
-            base = self.root.part("providers").get(component)
-            over = options.get(theirs)
-            merged = {
-                **(base if isinstance(base, dict) else {}),
-                **(over if isinstance(over, dict) else {}),
-            }
-            settings = Part(merged, ("pipelines", name, theirs), self.result)
+            settings = Part({**base, **over}, ("pipelines", name, theirs), self.result)
             section[part] = self._part(part, kind, settings)
             settings.skip(FORMATS)
             settings.rest(f"no counterpart in a {part} of type {section[part]['type']}")
-        pipeline.leave("tools", "nearest: `contexts.<name>.tools`")
+        pipeline.leave({"tools": "nearest: `contexts.<name>.tools`"})
         pipeline.rest()
-        self.result.tree["providers"][ours] = section
-        parts = "from pipelines.{}: {}".format(name, ", ".join(map(pipeline.text, _COMPONENTS)))
-        self.result.comment(("providers", ours), parts[0].upper() + parts[1:] + ".")
-        self.result.taken.append(f"pipelines.{name} → providers.{ours} (pipeline)")
+        about = f": {', '.join(used)}"
+        self.result.put("providers", ours, section, f"pipelines.{name}", about)
+        return set(used)
 
     def _part(self, part: str, kind: str, settings: Part, voice: str = "") -> dict[str, Any]:
         """Return `stt`, `brain` or `tts` of a pipeline."""
-        ours = PARTS[part].get(kind, "")
-        if not ours and (settings.text("chat_base_url") or settings.text("base_url")):
-            ours = "openai_chat" if part == "brain" else ""
+        ours, left = PARTS[part].get(kind, ""), self.result.left
+        if not ours and part == "brain":
+            speaks_like_openai = settings.text("chat_base_url") or settings.text("base_url")
+            ours = "openai_chat" if speaks_like_openai else ""
         if part == "tts" and kind == "local":
             voice = voice or settings.text("tts_voice")
             piper = settings.text("tts_backend") in ("", "piper") and voice.endswith(".onnx")
             ours = "piper" if piper else ours
         if not ours:
             ours = STAND_INS[part]
-            self.result.left.append(
-                (dotted(settings.path), f"no {part} of {kind or 'no name'}; {ours} here")
-            )
-        section: dict[str, Any] = {
-            "type": ours,
-            **settings.copy(PART_KEYS.get(f"{part} {ours}", {})),
-        }
+            reason = f"no {part} of {kind or 'no name'}; {ours} here"
+            left.append((dotted(settings.path), reason))
+        section = {"type": ours, **settings.copy(PART_KEYS.get(f"{part} {ours}", {}))}
         if ours == "gguf" and "model" not in section:
             section = {"type": "rules"}
             reason = "no model is named; write `rules` for the contexts"
-            self.result.left.append((dotted(settings.path), reason))
+            left.append((dotted(settings.path), reason))
         if ours == "openai_chat" or (ours == "openai" and kind == "groq"):
             section |= _address(kind, settings)
         return section
@@ -208,8 +183,7 @@ def _complete(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(section: Mapping[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
-    inner = value
+    below = section.get(keys[0])
     if len(keys) > 1:
-        below = section.get(keys[0])
-        inner = _with(below if isinstance(below, dict) else {}, keys[1:], value)
-    return {**section, keys[0]: inner}
+        value = _with(below if isinstance(below, dict) else {}, keys[1:], value)
+    return {**section, keys[0]: value}

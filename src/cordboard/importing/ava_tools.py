@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.importing.ava_http import PHASES, HttpTools, read_http_tool
+from cordboard.importing.ava_http import HttpTool, read_http_tool
 from cordboard.importing.ava_keys import (
     LOST_TOOLS,
     MCP_DEFAULT_KEYS,
@@ -13,12 +13,13 @@ from cordboard.importing.ava_keys import (
     MCP_SERVER_KEYS,
     MCP_TOOL_KEYS,
     NOT_TOOLS,
+    PHASES,
     TOOLS,
 )
-from cordboard.importing.names import Names
 from cordboard.importing.result import Imported, Part
 
 _MODULE = "src.mcp_servers."
+_BLIND = "no counterpart in a destination; all transfers are blind"
 
 
 @dataclass(slots=True)
@@ -27,8 +28,8 @@ class Tools:
 
     root: Part
     result: Imported
-    names: Names
-    http: HttpTools = field(default_factory=HttpTools)
+    http: dict[str, HttpTool] = field(default_factory=dict)
+    """HTTP tools by AVA's names."""
     off: set[str] = field(default_factory=set)
     """Tools that AVA has switched off."""
 
@@ -36,73 +37,69 @@ class Tools:
         """Read the MCP servers."""
         mcp = self.root.part("mcp")
         self.result.tree["mcp"]["enabled"] = mcp.truth("enabled", default=False)
-        servers: dict[str, Any] = {}
-        for name, server in mcp.parts("servers"):
-            ours = self.names.renamed("server", f"mcp.servers.{name}", name)
-            servers[ours] = entry = server.copy(MCP_SERVER_KEYS)
+        self.result.tree["mcp"]["servers"] = {}
+        for name, server in mcp.part("servers").parts():
+            ours = self.result.renamed("server", f"mcp.servers.{name}", name)
+            entry = server.copy(MCP_SERVER_KEYS)
             for key, keys in (("restart", MCP_RESTART_KEYS), ("defaults", MCP_DEFAULT_KEYS)):
                 part = server.part(key)
                 if copied := part.copy(keys):
                     entry[key] = copied
                 part.rest()
-            tools = []
             for tool in server.list_of_parts("tools"):
-                tools.append(tool.copy(MCP_TOOL_KEYS))
+                entry.setdefault("tools", []).append(tool.copy(MCP_TOOL_KEYS))
                 tool.rest()
-            if tools:
-                entry["tools"] = tools
             server.rest()
             self._own_server(ours, entry)
-            self.result.taken.append(f"mcp.servers.{name} → mcp.servers.{ours}")
+            self.result.put("mcp.servers", ours, entry, f"mcp.servers.{name}")
         mcp.rest()
-        self.result.tree["mcp"]["servers"] = servers
-        if servers:
+        if self.result.tree["mcp"]["servers"]:
             words = "AVA gives each server its whole environment; here it gets only what `env` says"
             self.result.changed.append(("mcp.servers", words))
 
     def _own_server(self, name: str, entry: dict[str, Any]) -> None:
         """Commands inside AVA's own source need another program, or AVA's folder."""
         command: Any = entry.get("command")
-        place = f"mcp.servers.{name}.command"
         for index, word in enumerate(command if isinstance(command, list) else ()):
+            if not isinstance(word, str) or not word.startswith(_MODULE):
+                continue
+            words = f"{word} is in AVA's source: set `cwd` to AVA's folder, or replace it"
             if word == f"{_MODULE}aviation_atis_server":
                 command[index] = "cordboard.mcp_servers.aviation_atis"
                 words = "our own server of this kind; check its --config (docs/aviation-atis.md)"
-                self.result.changed.append((place, words))
-            elif isinstance(word, str) and word.startswith(_MODULE):
-                words = f"{word} is in AVA's source: set `cwd` to AVA's folder, or replace it"
-                self.result.changed.append((place, words))
+            self.result.changed.append((f"mcp.servers.{name}.command", words))
 
     def read(self) -> None:
         """Read built-in and HTTP tools."""
         tools = self.root.part("tools")
-        for key, reason in NOT_TOOLS.items():
-            tools.leave(key, reason)
-        if not tools.truth("enabled", default=True):
+        tools.leave(NOT_TOOLS)
+        if not tools.truth("enabled"):
             self.off |= {*TOOLS, *LOST_TOOLS}
-        self._destinations(tools)
-        inside = self.root.part("in_call_tools")
-        for section, part, default in (
-            ("tools", tools, ""),
-            ("in_call_tools", inside, "in_call"),
-        ):
+        found = {**self._destinations(tools), **self._for_callers_without_an_agent()}
+        if found:
+            self.result.tree["tools"]["transfer"] = {"destinations": found}
+            self.result.taken.append(f"{len(found)} destinations → tools.transfer.destinations")
+        for section, part in (("tools", tools), ("in_call_tools", self.root.part("in_call_tools"))):
+            default = "" if part is tools else "in_call"
             for name, tool in part.parts():
-                phase = tool.text("kind") in PHASES or bool(default)
-                if not tool.truth("enabled", default=True):
-                    self.off.add(name)
-                    if phase:
-                        self.result.left.append((f"{section}.{name}", "switched off"))
-                elif phase:
-                    ours = self.names.renamed("tool", f"{section}.{name}", name)
-                    read_http_tool(name, tool, ours, self.http, self.result, default)
-                    self.result.comment(("tools", ours), f"From {section}.{name}.")
-                    self.result.taken.append(f"{section}.{name} → tools.{ours} (http)")
-                else:
-                    reason = LOST_TOOLS.get(name, "unknown to this importer; see docs/from-ava.md")
-                    self.result.left.append((f"{section}.{name}", reason))
-        self.root.skip(("tools", "in_call_tools"))
+                self._tool(f"{section}.{name}", name, tool, default)
 
-    def _destinations(self, tools: Part) -> None:
+    def _tool(self, origin: str, name: str, tool: Part, default: str) -> None:
+        """`default`: phase of an HTTP tool without a known `kind`; empty: it is none."""
+        phase = PHASES.get(tool.text("kind"), default)
+        if not tool.truth("enabled"):
+            self.off.add(name)
+            if phase:
+                self.result.left.append((origin, "switched off"))
+        elif phase:
+            ours = self.result.renamed("tool", origin, name)
+            self.http[name], entry = read_http_tool(tool, ours, phase, self.result)
+            self.result.put("tools", ours, entry, origin)
+        else:
+            reason = LOST_TOOLS.get(name, "unknown to this importer; see docs/from-ava.md")
+            self.result.left.append((origin, reason))
+
+    def _destinations(self, tools: Part) -> dict[str, Any]:
         transfer = tools.part("transfer")
         homes = {
             "extension": transfer.text("extension_context") or "from-internal",
@@ -110,50 +107,49 @@ class Tools:
             "ringgroup": transfer.text("ringgroup_context") or "ext-group",
         }
         found: dict[str, Any] = {}
-        for name, place in transfer.parts("destinations"):
+        for name, place in transfer.part("destinations").parts():
             kind = place.text("type") or "extension"
-            found[self.names.renamed("destination", f"destinations.{name}", name)] = {
+            ours = self.result.renamed("destination", f"destinations.{name}", name)
+            found[ours] = {
                 "type": "extension" if kind == "extension" else "dialplan",
                 "target": place.text("target"),
                 "context": place.text("dialplan_context") or homes.get(kind, homes["extension"]),
                 "description": place.text("description") or name,
             }
             place.skip(("live_agent", "attended_allowed"))
-            place.rest("no counterpart in a destination; all transfers are blind")
-        if not transfer.truth("enabled", default=True):
+            place.rest(_BLIND)
+        if not transfer.truth("enabled"):
             self.off |= {name for name, ours in TOOLS.items() if ours == "transfer"}
         transfer.rest("transfers are made when the agent has finished speaking; all are blind")
         extensions = tools.part("extensions")
-        for number, person in extensions.parts("internal"):
+        for number, person in extensions.part("internal").parts():
             name = person.text("name") or number
-            if person.truth("transfer", default=True):
-                ours = self.names.renamed("destination", f"extensions.internal.{number}", name)
+            if person.truth("transfer"):
+                ours = self.result.renamed("destination", f"extensions.internal.{number}", name)
                 about = person.text("description") or name
                 entry = {"target": number, "context": homes["extension"], "description": about}
                 found[ours] = {"type": "extension", **entry}
-                person.rest("no counterpart in a destination; all transfers are blind")
+                person.rest(_BLIND)
         extensions.rest()
         voicemail = tools.part("leave_voicemail")
-        if not (voicemail.text("extension") and voicemail.truth("enabled", default=True)):
+        if not (voicemail.text("extension") and voicemail.truth("enabled")):
             self.off.add("leave_voicemail")
-        else:
-            ours = self.names.renamed("destination", "tools.leave_voicemail", "voicemail")
-            target = f"vmu{voicemail.text('extension')}"
-            entry = {"target": target, "context": "ext-local", "description": "The voice mailbox"}
-            found[ours] = {"type": "dialplan", **entry}
-        if self.root.text("on_provider_failure") == "dialplan_redirect":
-            extension = self.root.text("provider_failure_redirect_extension") or "s"
-            priority = self.root.number("provider_failure_redirect_priority") or 1
-            found[self.names.renamed("destination", "on_provider_failure", "provider_failure")] = {
-                "type": "dialplan",
-                "target": extension,
-                "context": self.root.text("provider_failure_redirect_context"),
-                "priority": int(priority),
-                "description": "For callers without an agent only",
-            }
-        for key in ("context", "extension", "priority"):
-            self.root.skip((f"provider_failure_redirect_{key}",))
-        self.root.skip(("on_provider_failure",))
-        if found:
-            self.result.tree["tools"]["transfer"] = {"destinations": found}
-            self.result.taken.append(f"{len(found)} destinations → tools.transfer.destinations")
+            return found
+        ours = self.result.renamed("destination", "tools.leave_voicemail", "voicemail")
+        target = f"vmu{voicemail.text('extension')}"
+        entry = {"target": target, "context": "ext-local", "description": "The voice mailbox"}
+        return {**found, ours: {"type": "dialplan", **entry}}
+
+    def _for_callers_without_an_agent(self) -> dict[str, Any]:
+        key = "provider_failure_redirect"
+        place = {
+            "type": "dialplan",
+            "target": self.root.text(f"{key}_extension") or "s",
+            "context": self.root.text(f"{key}_context"),
+            "priority": int(self.root.number(f"{key}_priority") or 1),
+            "description": "For callers without an agent only",
+        }
+        if self.root.text("on_provider_failure") != "dialplan_redirect":
+            return {}
+        name = self.result.renamed("destination", "on_provider_failure", "provider_failure")
+        return {name: place}

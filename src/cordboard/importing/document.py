@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from cordboard.config.load import read
+from cordboard.config.providers import paid_parts
+from cordboard.config.schema import Config
 from cordboard.config.yaml_document import KeyPath, dotted
 from cordboard.errors import ConfigError, ConfigProblem
 from cordboard.importing.result import Imported, needed_variables
@@ -21,6 +24,7 @@ _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _STAND_INS = ("https://example.com/1", "500", "1", "x")
 """Stand for the value of a variable, one after the other until the schema takes one."""
 _ROUNDS = 50
+_WITH_DEFAULT = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*):-([^}]{0,1000})\}")
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
 """Characters that a YAML file does not hold, or not as they are."""
 
@@ -37,80 +41,84 @@ def yaml_text(result: Imported, heading: str) -> str:
     return stream.getvalue()
 
 
-def mend(result: Imported, path: Path, heading: str) -> tuple[str, list[ConfigProblem]]:
-    """Take out what our schema refuses, and report it in `left`, until the text loads.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a file."""
 
-    Returns the text, and the problems that are left for a human. Variables count as set.
-    """
+    text: str
+    problems: list[ConfigProblem]
+    """Problems that are left for a human."""
+    variables: list[str]
+    """Variables that it needs: those without a default, and those of keys that it does not have."""
+    defaults: dict[str, str]
+    """Other variables → their defaults."""
+
+
+def mend(result: Imported, path: Path, heading: str) -> Written:
+    """Take out what our schema refuses, and report it in `left`, until the text loads. Variables
+    count as set."""
     tried: dict[str, int] = {}
     for _ in range(_ROUNDS):
         text = yaml_text(result, heading)
         names = needed_variables(text)
         try:
-            read(text, path, {name: _STAND_INS[tried.get(name, 0)] for name in names})
+            environment = {name: _STAND_INS[tried.get(name, 0)] for name in names}
+            config: Config | None = read(text, path, environment).config
+            fatal = []
+            break
         except ConfigError as error:
             fatal = [problem for problem in error.problems if problem.fatal]
-            if not (_try_another_value(result, fatal, tried) | _take_out_all(result, fatal)):
-                return text, fatal
-        else:
-            return text, []
-    return text, fatal
+            config = None
+            if not _amended(result, fatal, tried):
+                break
+    keys = [*names, *(_keys(config) if config is not None else ())]
+    return Written(text, fatal, list(dict.fromkeys(keys)), dict(_WITH_DEFAULT.findall(text)))
 
 
-def _try_another_value(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
-    """Let the variables of refused values stand for something else."""
-    places = [_place(result.tree, problem.key) for problem in fatal]
-    values = [_at(result.tree, place) for place in places]
-    names = {name for value in values for name in _variables_in(value)}
-    names = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
-    tried.update({name: tried.get(name, 0) + 1 for name in names})
-    return bool(names)
+def _keys(config: Config) -> Iterator[str]:
+    """Yield the variables of the keys that services take from the environment."""
+    for provider in config.providers.values():
+        for paid in paid_parts(provider):
+            if paid.section.missing_key({}):
+                yield " or ".join(paid.section.key_variables) or f"{paid.key}.api_key"
 
 
-def _take_out_all(result: Imported, fatal: list[ConfigProblem]) -> bool:
-    removed: set[KeyPath] = set()
-    places = [(problem, _place(result.tree, problem.key)) for problem in fatal]
+def _amended(result: Imported, fatal: list[ConfigProblem], tried: dict[str, int]) -> bool:
+    """Let the variables of refused values stand for something else, and take out other refused
+    values. Return False if there is nothing more to do."""
+    found = [(*_found(result.tree, problem.key), problem.message) for problem in fatal]
+    names = {name for _, value, _ in found for name in _variables_in(value)}
+    again = {name for name in names if tried.get(name, 0) < len(_STAND_INS) - 1}
+    tried.update({name: tried.get(name, 0) + 1 for name in again})
+    removed: list[KeyPath] = []
     # The last entry of a list first: the indexes before it stay valid.
-    for problem, place in sorted(places, key=lambda pair: str(pair[1]), reverse=True):
+    for place, value, message in sorted(found, key=lambda one: str(one[0]), reverse=True):
         is_context = place[:1] == ("contexts",) and len(place) < 3
-        by_variable = bool(_variables_in(_at(result.tree, place)))
-        if place and not (is_context or by_variable or _is_covered(place, removed)):
-            removed.add(place)
-            _take_out(result, place, problem.message)
-    return bool(removed)
+        covered = any(place[: len(other)] == other for other in removed)
+        if place and not (is_context or covered or _variables_in(value)):
+            removed.append(place)
+            _take_out(result, place, message)
+    return bool(again or removed)
 
 
 def _variables_in(value: Any) -> list[str]:
     return needed_variables(value) if isinstance(value, str) else []
 
 
-def _at(tree: Any, place: KeyPath) -> Any:
-    """Return the value at a place; None if it was taken out meanwhile."""
-    for step in place:
-        inside = step in tree if isinstance(tree, dict) else isinstance(tree, list)
-        if not inside or (isinstance(tree, list) and int(step) >= len(tree)):
-            return None
-        tree = tree[step]
-    return tree
-
-
-def _place(tree: Any, key: str) -> KeyPath:
-    """Return the part of a problem's key that is in the tree."""
+def _found(tree: Any, key: str) -> tuple[KeyPath, Any]:
+    """Return the part of a problem's key that is in the tree, and its value."""
     value, path = tree, []
     for index, name in _PART.findall(key):
-        step: str | int = int(index) if index else name
-        inside = isinstance(value, dict) and step in value
-        if not inside and not (
-            isinstance(value, list) and isinstance(step, int) and step < len(value)
-        ):
+        step: Any = int(index) if index else name
+        if isinstance(value, dict):
+            inside = step in value
+        else:
+            inside = isinstance(value, list) and bool(index) and step < len(value)
+        if not inside:
             break
         value = value[step]
         path.append(step)
-    return tuple(path)
-
-
-def _is_covered(place: KeyPath, removed: set[KeyPath]) -> bool:
-    return any(place[: len(other)] == other for other in removed)
+    return tuple(path), value
 
 
 def _take_out(result: Imported, place: KeyPath, message: str) -> None:

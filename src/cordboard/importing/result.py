@@ -12,6 +12,12 @@ from cordboard.config.yaml_document import KeyPath, dotted
 
 _NEEDED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-([^}]{0,1000}))?\}")
+_ILLEGAL: Mapping[str, tuple[str, int]] = {
+    **dict.fromkeys(("context", "provider", "destination"), (r"[^a-z0-9_-]+", 63)),
+    "server": (r"[^a-z0-9_]+", 41),
+    "tool": (r"[^a-z0-9_]+", 64),
+}
+"""Kind of name → characters that it may not have, and its greatest length."""
 
 
 @dataclass(slots=True)
@@ -26,11 +32,38 @@ class Imported:
     """Place, and how it differs now."""
     left: list[tuple[str, str]] = field(default_factory=list)
     """Place without a counterpart, and the reason with the nearest thing."""
+    names: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {kind: {} for kind in _ILLEGAL}
+    )
+    """Kind → their name → ours."""
 
-    def comment(self, path: KeyPath, words: str) -> None:
-        """Add a line to the comment above a place of `tree`."""
-        before = self.comments.get(path)
-        self.comments[path] = f"{before}\n{words}" if before else words
+    def put(self, section: str, name: str, entry: Any, origin: str, about: str = "") -> None:
+        """Write `section.name` below a comment about its origin, and report it."""
+        place = (*section.split("."), name)
+        above = self.tree
+        for step in place[:-1]:
+            above = above.setdefault(step, {})
+        above[name] = entry
+        self.comments[place] = f"From {origin}{about}."
+        kind = entry.get("type") or entry.get("kind")
+        self.taken.append(f"{origin} → {dotted(place)}{f' ({kind})' if kind else ''}")
+
+    def renamed(self, kind: str, place: str, name: str) -> str:
+        """Return a free name of ours for a name of theirs, and report a change."""
+        illegal, longest = _ILLEGAL[kind]
+        plain = re.sub(illegal, "_", name.strip().lower()).strip("_-") or kind
+        plain = plain if plain[0].isalpha() else f"{kind[0]}_{plain}"
+        if kind in ("server", "tool"):
+            plain = re.sub("_+", "_", plain)
+        new = plain = plain[:longest]
+        number, taken = 2, set(self.names[kind].values())
+        while new in taken:
+            new = f"{plain[: longest - len(str(number)) - 1]}_{number}"
+            number += 1
+        if new != name:
+            self.changed.append((place, f"the {kind} {name} is called {new}"))
+        self.names[kind][name] = new
+        return new
 
 
 class Part:
@@ -44,9 +77,7 @@ class Part:
         self._result = result
         self._read: set[str] = set()
         self._inner: dict[str, set[str]] = {}
-        self._values: dict[str, Any] = value if isinstance(value, dict) else {}
-        if value is not None and not isinstance(value, dict):
-            self._wrong(path, "a section")
+        self._values: dict[str, Any] = self._expected(path, value, dict, "a section") or {}
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -64,19 +95,14 @@ class Part:
         value = self.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        return str(self._expected(key, value, str, "a text") or "")
+        return str(self._expected((*self.path, key), value, str, "a text") or "")
 
-    def truth(self, key: str, default: bool) -> bool:
+    def truth(self, key: str, default: bool = True) -> bool:
         """Return a truth value, also one of YAML 1.1 (`yes`, `off`)."""
         value = _default_of(self.get(key))
-        if isinstance(value, bool | int):
-            return bool(value)
-        words = value.lower() if isinstance(value, str) else ""
-        return (
-            {"yes": True, "true": True, "on": True, "1": True}.get(words, False)
-            if words
-            else (default)
-        )
+        if isinstance(value, str) and value:
+            return value.lower() in ("yes", "true", "on", "1")
+        return bool(value) if isinstance(value, bool | int) else default
 
     def number(self, key: str) -> float | None:
         """Return a finite number, also one that is the default of a variable."""
@@ -89,30 +115,27 @@ class Part:
             self._wrong((*self.path, key), "a number")
         return number if math.isfinite(number) else None
 
+    def values(self, key: str) -> list[Any]:
+        """Return a list."""
+        return self._expected((*self.path, key), self.get(key), list, "a list") or []
+
     def names(self, key: str) -> list[str]:
-        """Return a list of texts."""
-        values = self._expected(key, self.get(key), list, "a list") or []
-        return [value for value in values if isinstance(value, str)]
+        """Return the texts of a list."""
+        return [value for value in self.values(key) if isinstance(value, str)]
 
     def part(self, key: str) -> Part:
         """Return a section; an empty one without any."""
         return Part(self.get(key), (*self.path, key), self._result)
 
-    def parts(self, of: str | None = None) -> Iterator[tuple[str, Part]]:
-        """Yield the named sections of this section that were not read yet, or of the one under
-        `of`; null ones are skipped."""
-        if of is not None:
-            yield from self.part(of).parts()
-            return
+    def parts(self) -> Iterator[tuple[str, Part]]:
+        """Yield the named sections that were not read yet; null ones are skipped."""
         for name in [name for name in self._values if name not in self._read]:
-            value = self.get(name)
-            if value is not None:
-                yield name, Part(value, (*self.path, name), self._result)
+            if self.get(name) is not None:
+                yield name, self.part(name)
 
     def list_of_parts(self, key: str) -> list[Part]:
         """Return a list of sections."""
-        values = self._expected(key, self.get(key), list, "a list") or []
-        return [Part(v, (*self.path, key, i), self._result) for i, v in enumerate(values)]
+        return [Part(v, (*self.path, key, i), self._result) for i, v in enumerate(self.values(key))]
 
     def copy(self, keys: Mapping[str, str] | Iterable[str]) -> dict[str, Any]:
         """Return values under other keys; dots lead into sections, of both sides."""
@@ -133,11 +156,12 @@ class Part:
             place[last] = value
         return copied
 
-    def leave(self, key: str, reason: str) -> None:
-        """Report a key without a counterpart, if it is there."""
-        if key in self:
-            self._result.left.append((dotted((*self.path, key)), reason))
-        self._read.add(key)
+    def leave(self, keys: Mapping[str, str]) -> None:
+        """Report keys without a counterpart that are there: key → reason."""
+        for key, reason in keys.items():
+            if key in self:
+                self._result.left.append((dotted((*self.path, key)), reason))
+            self._read.add(key)
 
     def skip(self, keys: Iterable[str]) -> None:
         """Say nothing about keys that need no counterpart."""
@@ -154,10 +178,10 @@ class Part:
             place = dotted((*self.path, keys[0]))
             self._result.left.append((", ".join([place, *keys[1:]]), reason))
 
-    def _expected(self, key: str, value: object, kind: type, words: str) -> Any:
+    def _expected(self, path: KeyPath, value: object, kind: type, words: str) -> Any:
         if value is None or isinstance(value, kind):
             return value
-        self._wrong((*self.path, key), words)
+        self._wrong(path, words)
         return None
 
     def _wrong(self, path: KeyPath, words: str) -> None:

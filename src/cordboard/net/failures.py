@@ -156,8 +156,17 @@ def why_not_connected(error: BaseException) -> str:
         cause = cause.__cause__ or cause.__context__
     if str(error).startswith("its name"):  # the guard's own words
         return str(error)
+    if type(error) is OSError and error.args:  # asyncio's, of several addresses
+        return str(error)[:200]
     late = (httpcore2.ConnectTimeout, httpx2.ConnectTimeout)
     return "it does not answer" if isinstance(error, late) else "no connection"
+
+
+def connection_gone(service: str, code: int | None, words: str) -> str:
+    """Return the sentence for a connection that the service closed with this code, or that broke
+    (None). `words`: the reason; may be empty."""
+    told = f"the connection to {service} is gone"
+    return told + (f" ({code})" if code is not None else "") + (f": {words}" if words else "")
 
 
 def _seconds(retry_after: str | None) -> float | None:

@@ -15,8 +15,10 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from websockets.exceptions import InvalidURI
+from websockets.frames import CLOSE_CODE_EXPLANATIONS
 
-from cordboard.errors import AgentError
+from cordboard.errors import AgentError, FailureKind
+from cordboard.net.failures import refused, why_not_connected, words_of_error
 from cordboard.net.proxy import proxy_to
 from cordboard.net.websocket import WebsocketConnection, WebsocketRequest
 
@@ -36,12 +38,21 @@ class Address:
     max_message_bytes: int = 16 * 1024 * 1024
 
 
-class NotConnected(Exception):
-    """The service could not be reached, or refused us."""
+class NotConnected(AgentError):
+    """The service could not be reached, or refused us: a sentence with its name."""
 
-    def __init__(self, status: int | None, code: int | None, problem: str) -> None:
-        super().__init__(problem)
-        self.status, self.code, self.problem = status, code, problem
+    def __init__(
+        self,
+        message: str,
+        kind: FailureKind = "connect",
+        status: int | None = None,
+        words: str = "",
+    ) -> None:
+        super().__init__(message, kind)
+        self.status = status
+        """The HTTP status with which it refused us; None: it could not be reached."""
+        self.words = words
+        """Its own words about the refusal; often empty."""
 
 
 class Receiver(Protocol):
@@ -52,7 +63,8 @@ class Receiver(Protocol):
     def receive_binary(self, data: bytes) -> None: ...
 
     def connection_lost(self, code: int | None, problem: str) -> None:
-        """Note that the connection is gone, without our doing; `code` is None where it broke."""
+        """Note that the connection is gone, without our doing. `code`: the code of the close; None:
+        it broke. `problem`: the reason, without the service's name; may be empty."""
 
 
 class ServiceConnection:
@@ -94,18 +106,23 @@ class ServiceConnection:
                 await self._socket.open(self, self._host, self._port, context, proxy)
                 await self._opening
         except TimeoutError:
-            problem = f"{self._peer} did not answer within {seconds:g} s"
+            why = f"no answer within {seconds:g} s"
         except OSError as error:
-            problem = f"{self._peer} cannot be reached: {error}"
+            why = why_not_connected(error)
         except _NotOpened:
-            problem = self._socket.problem or "the connection was closed at once"
+            why = self._socket.problem or "it closed the connection at once"
         except asyncio.CancelledError:
             self.abort()
             raise
         else:
             return
         self.abort()
-        raise NotConnected(self._socket.status, self._socket.close_code, problem)
+        refusal = self._socket.refusal
+        if refusal is None:
+            raise NotConnected(f"{self._peer} cannot be reached ({why})")
+        status, body = refusal.status_code, bytes(refusal.body)
+        failure = refused(self._peer, status, body)
+        raise NotConnected(str(failure), failure.kind, status, words_of_error(body))
 
     def take(self, receiver: Receiver) -> None:
         """Pass all messages to `receiver` from now on, first those that have already arrived."""
@@ -114,7 +131,7 @@ class ServiceConnection:
         for binary, message in early:
             (receiver.receive_binary if binary else receiver.receive_text)(message)
         if self._lost and not self._closing:
-            receiver.connection_lost(self._socket.close_code, self._problem())
+            self._tell_lost(receiver)
 
     @property
     def alive(self) -> bool:
@@ -169,10 +186,15 @@ class ServiceConnection:
             self._opening.set_exception(_NotOpened())
             self._opening.exception()  # retrieved: no task may be waiting any more
         elif self._receiver is not None and not self._closing:
-            self._receiver.connection_lost(self._socket.close_code, self._problem())
+            self._tell_lost(self._receiver)
 
-    def _problem(self) -> str:
-        return self._socket.problem or f"{self._peer} closed the connection"
+    def _tell_lost(self, receiver: Receiver) -> None:
+        closed = self._socket.closed
+        if closed is None:
+            receiver.connection_lost(None, self._socket.problem)
+        else:
+            reason = closed.reason or CLOSE_CODE_EXPLANATIONS.get(closed.code, "")
+            receiver.connection_lost(closed.code, reason)
 
 
 class _NotOpened(Exception):

@@ -17,7 +17,8 @@ from typing import Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
-from websockets.frames import Frame, Opcode
+from websockets.frames import Close, Frame, Opcode
+from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
@@ -94,10 +95,10 @@ class WebsocketConnection(asyncio.Protocol):
         self._gone = asyncio.Event()
         self.problem = ""
         """Reason for the end of the connection; empty: it was simply closed, or is open."""
-        self.status: int | None = None
-        """The HTTP status with which the peer refused the handshake, if it did."""
-        self.close_code: int | None = None
-        """The code with which the peer closed, if it sent a close frame."""
+        self.refusal: Response | None = None
+        """The HTTP response with which the peer refused the handshake, if it did."""
+        self.closed: Close | None = None
+        """The code and reason with which the peer closed, if it sent a close frame."""
 
     async def open(
         self,
@@ -272,7 +273,7 @@ class WebsocketConnection(asyncio.Protocol):
             if (error := protocol.handshake_exc) is not None:
                 reason = "handshake"
                 if isinstance(error, InvalidStatus):
-                    reason, self.status = "refused", error.response.status_code
+                    reason, self.refusal = "refused", error.response
                 self.fail(reason, f"the websocket handshake failed: {error}")
             return
         if self._closing:
@@ -280,11 +281,9 @@ class WebsocketConnection(asyncio.Protocol):
         if protocol.close_rcvd is None:
             self.fail("malformed_frame", str(protocol.parser_exc or "the websocket broke"))
         else:
-            code = self.close_code = protocol.close_rcvd.code
-            if code not in _NORMAL_CLOSURES:
-                self.fail(
-                    "closed", f"{self._request.peer} closed the websocket: {protocol.close_rcvd}"
-                )
+            closed = self.closed = protocol.close_rcvd
+            if closed.code not in _NORMAL_CLOSURES:
+                self.fail("closed", f"{self._request.peer} closed the websocket: {closed}")
             elif self._transport is not None:
                 self.transmit()
                 self._transport.close()

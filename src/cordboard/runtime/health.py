@@ -27,6 +27,7 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.config.checks.tools import running_servers
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
+from cordboard.history.indexer import IndexKeeper
 from cordboard.mcp.fleet import troubles
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.metrics import Metrics
@@ -108,6 +109,8 @@ class EngineHealth:
     provider_health: ProviderHealth
     recordings: RecordingWriter
     reloader: Reloader
+    history: IndexKeeper | None = None
+    """Keeps the index of calls; None if the configuration leaves that out."""
     folder_warning: str = ""
     """Problem of the ledgers' folder that does not prevent writing."""
     _started_at: float = field(default_factory=time.monotonic)
@@ -128,6 +131,9 @@ class EngineHealth:
         if any(context.recording.enabled for context in self.reloader.config.contexts.values()):
             trouble = self.recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
+        if self.history is not None:
+            trouble = self.history.trouble
+            components["history"] = ComponentState(not trouble, trouble, required=False)
         if broken := installed().broken:
             told = "; ".join(map(str, broken))
             components["plugins"] = ComponentState(False, told, required=False)
@@ -222,11 +228,13 @@ class EngineHealth:
         return ComponentState(not trouble, trouble or self.folder_warning, required=False)
 
     def _mcp_state(self) -> ComponentState:
-        """State of the MCP servers; required only while a server with `required` is not ready:
-        without the others, other tools and contexts still work."""
+        """State of the MCP servers. Where the configuration requires some, the component is
+        required, and ready when those are up; otherwise it is not, and ready when nothing is amiss:
+        other tools and contexts still work."""
         generation = self.reloader.generation
         detail = troubles(generation.fleet, generation.catalogue)
         servers = running_servers(generation.config)
+        needed = {name for name, server in servers.items() if server.required}
         up = {s.server for s in generation.fleet.status() if s.state is ServerState.READY}
-        waits = any(server.required and name not in up for name, server in servers.items())
-        return ComponentState(not detail and not waits, detail, required=waits)
+        ready = needed <= up if needed else not detail
+        return ComponentState(ready, detail, required=bool(needed))

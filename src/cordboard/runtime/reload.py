@@ -27,8 +27,9 @@ from cordboard.agents.providers import Providers
 from cordboard.api.administration_view import Deferred
 from cordboard.calls.known_sentences import greetings, known_sentences
 from cordboard.config.changes import changes, needs_restart
+from cordboard.config.providers import PipelineProvider
 from cordboard.config.schema import Config
-from cordboard.errors import AgentError
+from cordboard.errors import AgentError, ModelError
 from cordboard.generation.generation import Generation
 from cordboard.mcp.definitions.lock import Lock, load_lock, try_load_lock
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
@@ -124,6 +125,13 @@ class Reloader:
         old = self.generation
         changed, fixed, lock = await asyncio.to_thread(self._compare, config)
         accepted = () if lock is self._lock or _LOCK in changed else (_LOCK,)
+        if loaded := _models_to_load(self.config, config):
+            calls = sum(generation.calls for generation in self._generations_with_calls())
+            if calls:
+                raise ModelError(
+                    f"{loaded[0]}: its model is loaded only while no call is active ({calls} now), "
+                    "because loading stops the sound of all calls for seconds: reload again then"
+                )
         if not changed:
             self._take_lock(lock)
             return accepted
@@ -292,6 +300,17 @@ def _specs(generation: Generation, lender: Generation | None = None) -> Toolboxe
             specs |= {spec.name: spec for spec in known if spec.name not in specs}
         found[name] = tuple(specs.values())
     return found
+
+
+def _models_to_load(before: Config, after: Config) -> list[str]:
+    """Return the keys of brains whose model would be loaded from a file into this process."""
+    return [
+        f"providers.{name}.brain"
+        for name, provider in after.providers.items()
+        if isinstance(provider, PipelineProvider)
+        and provider.brain.model_file
+        and provider != before.providers.get(name)
+    ]
 
 
 def _warm(

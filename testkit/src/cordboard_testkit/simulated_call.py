@@ -22,7 +22,7 @@ from cordboard import private_files
 from cordboard.agent_api.tts import Voice
 from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
-from cordboard.calls.history import CallHistory, find, read_lines
+from cordboard.calls.history import CallHistory, find, ledgers, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
 from cordboard.errors import AsteriskError, CallOver, CallRefused, ConfigError, ConfigProblem
@@ -128,11 +128,7 @@ async def bench(
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
-    try:
-        await asyncio.to_thread(private_files.make_folder, directory)
-    except OSError as error:
-        message = f"the ledger cannot be written to {directory}: {error.strerror or error}"
-        raise ConfigError([ConfigProblem(message)]) from None
+    await asyncio.to_thread(make_folder, directory)
     async with AsyncExitStack() as stack:
         asterisk: AsteriskInstance | None = None
         if via == "sip":
@@ -160,6 +156,15 @@ async def bench(
         place = Bench(engine, config, via, asterisk)
         place.offered = heard
         yield place
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for the records of calls. Raises `ConfigError`."""
+    try:
+        private_files.make_folder(folder)
+    except OSError as error:
+        message = f"the call cannot be written to {folder}: {error.strerror or error}"
+        raise ConfigError([ConfigProblem(message)]) from None
 
 
 def voice_of(engine: Engine) -> Voice:
@@ -229,7 +234,7 @@ def _ledger_of(directory: Path, offer: Mapping[str, str], since: float) -> list[
     """The ledger of the call that was offered with these fields, begun after that `time.time()`;
     empty if there is none, or more than one."""
     found = []
-    for path in directory.glob("*/*.jsonl"):
+    for path in ledgers(directory):
         with contextlib.suppress(OSError):  # it may be deleted meanwhile
             lines = read_lines(path) if path.stat().st_mtime >= since - 1 else []
             if not lines or not offer.items() <= lines[0].items():
@@ -270,7 +275,7 @@ def _port_for(context: str | None) -> AudioSocket:
 
 def save(placed: PlacedCall, folder: Path) -> list[tuple[str, Path]]:
     """Write the recording (caller left, agent right), the ledger and the picture of a call."""
-    private_files.make_folder(folder)
+    make_folder(folder)
     recording, ledger, picture = (folder / f"call.{kind}" for kind in ("wav", "jsonl", "svg"))
     private_files.replace(recording, b"")
     placed.line.write_wav(recording)

@@ -25,11 +25,11 @@ HELLO = (Answer("Hello."), Answer("Bye."))
 
 @asynccontextmanager
 async def served(
-    *, key: str = "", faults: tuple[Fault, ...] = (), **settings: Any
+    *, key: str = "", model: str = MODEL, faults: tuple[Fault, ...] = (), **settings: Any
 ) -> AsyncIterator[tuple[LlmBrain, OpenAITextEmulator]]:
     script = Script(HELLO, faults=faults, thinking_ms=1)
-    async with OpenAITextEmulator(script, key=key, models=(MODEL,)) as emulator:
-        told = {"base_url": emulator.url, "model": MODEL, "max_retries": 0, **settings}
+    async with OpenAITextEmulator(script, key=key, models=(model,)) as emulator:
+        told = {"base_url": emulator.url, "model": model, "max_retries": 0, **settings}
         brain = model_brain(OpenAIChatBrain(type="openai_chat", api_key=key or None, **told), {})
         try:
             yield brain, emulator
@@ -59,8 +59,11 @@ async def test_a_cold_server_has_more_time_and_a_warm_one_has_not() -> None:
         assert failure.value.kind == "stalled"
 
 
-async def test_each_prompt_is_read_ahead_at_the_start() -> None:
-    async with served() as (brain, emulator):
+@pytest.mark.parametrize("model", [MODEL, "gpt-5.4-mini"])
+async def test_each_prompt_is_read_ahead_at_the_start(model: str) -> None:
+    """Also of a model behind a gateway that refuses `max_tokens`: `served` has no violations. The
+    emulated model does not stop by itself."""
+    async with served(model=model) as (brain, emulator):
         for prompt in ("Be kind.", "Be brief."):
             await asyncio.to_thread(brain.warm, (WEATHER,), prompt)
         assert emulator.asked == []
@@ -69,7 +72,7 @@ async def test_each_prompt_is_read_ahead_at_the_start() -> None:
         call = Call(brain, emulator)
         assert await call.say("hi") == "Hello."
         first, _, asked = emulator.asked
-        assert first["max_tokens"] == 1
+        assert emulator.gave_up == 2
         assert asked["messages"][:2] == first["messages"], "the call begins as it was read"
         assert asked["tools"] == first["tools"]
 
@@ -123,17 +126,63 @@ async def test_a_caller_does_not_wait_for_the_reading_of_other_prompts(
     monkeypatch.setattr(local_server, "IDLE_SECONDS", 0.1)
     async with served() as (brain, emulator):
         call = Call(brain, emulator)
+        await until(lambda: len(emulator.asked) == 1 and not readings())
         assert await call.say("hi") == "Hello."
         emulator.cools_down(600.0)
         await asyncio.to_thread(brain.warm, (WEATHER,), "Be brief.")
         brain.begin()
         await until(lambda: len(emulator.asked) == 3)
-        held = [task for task in asyncio.all_tasks() if "_read_ahead" in repr(task.get_coro())]
+        held = readings()
         emulator.cools_down(0.0)
         assert await call.say("bye") == "Bye."
         assert [task.cancelled() for task in held] == [True], "it was left for the caller"
         await until(lambda: len(emulator.asked) == 5)
         assert emulator.asked[-1] == emulator.asked[2], "and is read when the server is idle"
+
+
+def readings() -> list[asyncio.Task[Any]]:
+    return [task for task in asyncio.all_tasks() if "_read_ahead" in repr(task.get_coro())]
+
+
+def greetings(emulator: OpenAITextEmulator) -> list[str]:
+    """The greetings of the conversations that the server was given to read."""
+    return [body["messages"][-1]["content"] for body in emulator.asked]
+
+
+async def test_the_conversation_of_a_call_that_has_ended_is_not_read() -> None:
+    async with served() as (brain, emulator):
+        emulator.cold_seconds = 1.0
+        calls = [Call(brain, emulator, greeting) for greeting in ("One.", "Two.", "Three.")]
+        await until(lambda: len(emulator.asked) == 1)
+        calls[1].dialogue.close()
+        await until(lambda: not readings())
+        assert sorted(greetings(emulator)) == ["One.", "Three."]
+
+
+async def test_a_reading_is_given_up_when_its_call_ends_and_the_next_one_is_read() -> None:
+    async with served() as (brain, emulator):
+        emulator.cold_seconds = 0.1
+        calls = {said: Call(brain, emulator, said) for said in ("One.", "Two.", "Three.")}
+        await until(lambda: len(emulator.asked) == 1)
+        emulator.cools_down(600.0)
+        await until(lambda: len(emulator.asked) == 2)
+        (held,) = readings()
+        emulator.cools_down(0.0)
+        calls[greetings(emulator)[1]].dialogue.close()
+        await until(lambda: len(emulator.asked) == 3 and not readings())
+        assert held.cancelled()
+        assert set(greetings(emulator)) == set(calls)
+
+
+async def test_a_model_that_is_being_loaded_is_not_given_up_with_the_call() -> None:
+    async with served() as (brain, emulator):
+        emulator.cold_seconds = 0.5
+        call = Call(brain, emulator)
+        await until(lambda: len(emulator.asked) == 1)
+        call.dialogue.close()
+        (held,) = readings()
+        await asyncio.wait((held,))
+        assert not held.cancelled()
 
 
 async def test_closing_leaves_no_reading_behind() -> None:
@@ -143,5 +192,4 @@ async def test_closing_leaves_no_reading_behind() -> None:
         brain.begin()
         await until(lambda: len(emulator.asked) == 1)
         await brain.close()
-        tasks = [task for task in asyncio.all_tasks() if "_read_ahead" in repr(task.get_coro())]
-        assert tasks == []
+        assert readings() == []

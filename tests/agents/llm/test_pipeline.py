@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 
 from tests.agents.llm.scripted_model import (
     WEATHER,
     ScriptedModel,
+    Step,
     told,
     wishes,
     words,
@@ -24,7 +26,7 @@ from cordboard.agent_api.agent import (
     ToolCancelled,
     Used,
 )
-from cordboard.agent_api.language_model import Finished, TextPiece
+from cordboard.agent_api.language_model import Finished, ModelRequest, TextPiece
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.llm.messages import CUT_NOTE
 from cordboard.audio.format import SLIN_8K
@@ -86,6 +88,29 @@ def test_the_model_thinks_in_the_pause_that_ends_the_turn() -> None:
     (used,) = stage.of(Used)
     assert isinstance(used, Used)
     assert used.usage.amounts == {"x": 1.0}
+
+
+class ReadingModel(ScriptedModel):
+    """Implements `ReadsAhead`: it reads for ever."""
+
+    def __init__(self, *scripts: Sequence[Step]) -> None:
+        super().__init__(*scripts)
+        self.readings: list[Future[None]] = []
+
+    def read_ahead(self, beginning: ModelRequest) -> Future[None]:
+        self.readings.append(Future())
+        return self.readings[-1]
+
+
+def test_nothing_is_read_ahead_for_a_call_that_has_ended() -> None:
+    async def scenario(stage: ModelStage) -> None:
+        await stage.start()
+        await stage.say(then=2000)
+
+    model = ReadingModel(words("Good morning."))
+    stage = play(scenario, lambda: ModelStage(model, "Good morning to you"))
+    assert stage.sentences() == ["Good morning."]
+    assert [reading.cancelled() for reading in model.readings] == [True, True]
 
 
 def test_who_goes_on_has_not_been_answered() -> None:

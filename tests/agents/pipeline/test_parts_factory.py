@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.agents.llm.scripted_model import WEATHER
 
 from cordboard.agent_api.agent import (
     AgentAudio,
@@ -18,6 +19,7 @@ from cordboard.agent_api.agent import (
     CallerText,
     Used,
 )
+from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.workers import Workers
 from cordboard.agents.making import speech_parts
@@ -198,8 +200,8 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
             await asyncio.sleep(0.005)
         await until(lambda: AgentAudioDone(1) in events)
         await agent.close()
-        reloaded = Providers(config(settings), ears, environ=ENVIRON)
-        reloaded.warm("demo", (), providers)
+        for reloaded in (Providers(config(settings), ears, environ=ENVIRON) for _ in range(2)):
+            reloaded.warm("demo", (), providers)  # the first never comes into force
         reloaded.begin()
         await reloaded.prepare({"demo": HELLO})
         assert speak.spoken.count(HELLO) == 1
@@ -212,3 +214,19 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
     assert sum(len(event.pcm) for event in events if isinstance(event, AgentAudio)) > 16_000
     used = {event.usage.provider for event in events if isinstance(event, Used)}
     assert used == {"deepgram", "elevenlabs"}
+
+
+async def test_a_model_that_is_not_the_contexts_own_has_its_tools_built_ahead(
+    ears: OfflineModels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the dialplan's word, as a fallback, or for a writer: the event loop has to build none."""
+    models = [{"brain": {"type": "openai_chat", "model": name}} for name in ("one", "two")]
+    providers = Providers(config(*models), ears, environ=ENVIRON)
+    await asyncio.to_thread(providers.warm, "demo", (WEATHER,))
+    built: list[object] = []
+    unused: Any = None
+    monkeypatch.setattr("cordboard.agents.llm.brain.for_provider_list", built.append)
+    for name in ("p0", "p1"):
+        providers.brain("demo", name).open(DialogueSession("", (WEATHER,), unused))
+    assert built == []
+    await providers.close()

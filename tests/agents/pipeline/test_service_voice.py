@@ -30,6 +30,7 @@ from cordboard_testkit.emulators.openai import audio as openai_audio
 from cordboard_testkit.emulators.openai.audio import OpenAIAudioEmulator
 from cordboard_testkit.emulators.script import Fault, Script
 from cordboard_testkit.emulators.speech import Beeper
+from cordboard_testkit.free_ports import free_port
 
 TEXT = "It is sunny in Oslo."
 Emulator = OpenAIAudioEmulator | DeepgramSpeakEmulator | ElevenLabsSpeechEmulator
@@ -224,6 +225,18 @@ async def test_a_service_that_falls_silent_is_given_up(vendor: Vendor) -> None:
         with pytest.raises(VoiceError) as raised:
             await said(voice)
     assert raised.value.kind == "stalled"
+
+
+async def test_a_service_that_is_not_there_is_named_once(vendor: Vendor) -> None:
+    async with closing(vendor.voice(f"http://127.0.0.1:{free_port()}")) as voice:
+        with pytest.raises(VoiceError) as raised:
+            await said(voice)
+    assert raised.value.kind == "connect"
+    named = {"openai": "OpenAI", "deepgram": "Deepgram", "elevenlabs": "ElevenLabs"}[vendor.name]
+    reason = str(raised.value)
+    assert reason.startswith(named)
+    assert reason.count(named) == 1
+    assert reason.endswith(" cannot be reached (connection refused)")
 
 
 async def test_a_wrong_key_is_told_and_not_tried_again(vendor: Vendor) -> None:

@@ -89,6 +89,9 @@ class PlainService:
 class MemoryService(PlainService):
     """The same without a socket, for virtual time."""
 
+    opens_within = 0.0
+    """Seconds that a connection takes to open."""
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[MemoryService]:
         yield self
@@ -118,6 +121,8 @@ class MemoryConnection:
         self._receiver: Any = None
 
     async def open(self, tls: object, seconds: float) -> None:
+        if self._service.opens_within:
+            await asyncio.sleep(self._service.opens_within)
         self._service.connected(self)
 
     def take(self, receiver: Any) -> None:

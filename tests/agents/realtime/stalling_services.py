@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from cordboard.agent_api.provider import Parts
 from cordboard.agents.making import make
 from cordboard.agents.realtime.agent import RealtimeAgent, RealtimeParts
+from cordboard.agents.realtime.reconnecting import Connect
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.net.service_websocket import Receiver
 from cordboard.vendors.deepgram.config import DeepgramAgentProvider
@@ -225,10 +226,10 @@ class StallingService:
         self.connections: list[StallingConnection] = []
         self.answered = False
 
-    def agent(self) -> RealtimeAgent:
+    def agent(self, connect: Connect | None = None) -> RealtimeAgent:
         settings = self._settings
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        parts = RealtimeParts(tls, TalkingClock(), connection=self.connect)
+        parts = RealtimeParts(tls, TalkingClock(), connection=connect or self.connect)
         return RealtimeAgent(
             make("agent", settings, Parts("key")), settings, str(settings.type), parts
         )
@@ -286,6 +287,13 @@ class StallingConnection:
 
     async def close(self) -> None:
         self.abort()
+
+    def lose(self, code: int, problem: str) -> None:
+        """The service closes it."""
+        receiver = self._receiver
+        self.abort()
+        if receiver is not None:
+            receiver.connection_lost(code, problem)
 
     async def say(self, at: Stall, messages: list[str | bytes], after: float = 0.02) -> None:
         """Say it, unless this is where it stalls, or has stalled before."""

@@ -37,7 +37,7 @@ from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_pipeline import MS_PER_WORD, TalkingClock
 from cordboard_testkit.virtual_time import in_virtual_time
 
-from .plain_service import Caller, PlainProtocol, PlainService, agent_for, talking
+from .plain_service import Caller, MemoryService, PlainProtocol, PlainService, agent_for, talking
 
 FRAME = b"\x7f" * 160
 SILENCE = b"\xff" * 160
@@ -316,10 +316,27 @@ async def test_a_turn_is_over_when_a_tool_was_asked_in_it_and_the_connection_bre
 async def test_a_greeting_that_does_not_come_is_not_waited_for_for_long() -> None:
     async with talking(in_memory=True, greeting="Hello.") as (service, caller, _, _):
         trouble = await caller.until(AgentTrouble)
-        assert trouble.detail.startswith("stalled: no greeting")
+        assert trouble.detail == "stalled: plain gave no greeting for 5 s"
         assert len(service.connections) == 2
         failed = await caller.until(AgentFailed)
         assert failed.kind == "stalled"
+
+
+@in_virtual_time
+async def test_a_service_that_wakes_up_after_it_was_left_is_not_heard() -> None:
+    async with talking(in_memory=True, greeting="Hello.") as (service, caller, _, _):
+        assert isinstance(service, MemoryService)
+        service.opens_within = 1.0
+        await asyncio.sleep(5.6)
+        assert len(service.connections) == 1
+        await service.say(do="words", text="Hello.")
+        await service.say(do="sound", ms=100)
+        await caller.until(AgentTrouble)
+        assert len(service.connections) == 2
+        assert not caller.of(AgentText)
+        assert not caller.of(AgentFailed), "the new connection has its own time"
+        await service.say(do="words", text="Hello.")
+        assert (await caller.until(AgentWords)).text == "Hello."
 
 
 async def test_a_greeting_of_the_engines_does_not_wait_for_the_service() -> None:

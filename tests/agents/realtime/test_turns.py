@@ -66,6 +66,7 @@ REPORTS = st.lists(
         st.tuples(st.just("caller_text"), st.sampled_from(["", "Hello."]), st.none()),
         st.tuples(st.just("agent_words"), st.sampled_from(["", "well ", "one moment"])),
         st.tuples(st.just("agent_sound"), st.binary(max_size=4), IDS),
+        st.tuples(st.just("waiting_sound"), st.binary(min_size=1, max_size=4)),
         st.tuples(st.just("agent_speech"), st.sampled_from([FILLER, None])),
         st.tuples(st.just("answer_done")),
         st.tuples(st.just("cut")),
@@ -158,6 +159,29 @@ def test_what_is_held_too_long_is_told_of_once_and_a_cut_makes_room(
         stage = loop.run_until_complete(scenario())
     assert sum(len(e.pcm) for e in stage.events if isinstance(e, AgentAudio)) == 160
     assert stage.ignored_words == ["too_much"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_half_an_answer_that_waits_is_not_heard_when_the_connection_is_lost(whole: bool) -> None:
+    """The next connection gives it from its beginning."""
+
+    async def scenario() -> Stage:
+        stage = Stage(speaking=True, given=None)
+        stage.talk.owes = True
+        stage.talk.hold()
+        stage.talk.agent_words("The table is booked.")
+        stage.talk.agent_sound(bytes(160), "a")
+        if whole:
+            stage.talk.answer_done()
+        stage.talk.lost()
+        stage.talk.release()
+        return stage
+
+    with virtual_time() as loop:
+        stage = loop.run_until_complete(scenario())
+    kinds = [AgentText, AgentWords, AgentAudio, AgentAudioDone] if whole else []
+    assert [type(event) for event in stage.events] == kinds
+    assert stage.talk.owes != whole
 
 
 def test_a_late_answer_that_the_caller_cuts_before_it_is_heard_is_not_lost() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from statistics import median
 
+import pytest
 from tests.agents.pipeline.test_agent import Stage
 from tests.agents.rules.conftest import Talk, brain_of
 
@@ -61,6 +62,27 @@ def test_ten_closings_end_the_turn_by_their_words(config: Config) -> None:
     with virtual_time() as loop:
         waits = loop.run_until_complete(say_all())
     assert median(waits) <= 0.7, waits
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "See you later.", "See you tomorrow.", "See you on Friday.", "Talk to you later.",
+        "Take care.", "Cheers then.", "Thanks, that's it.", "That will do, thank you.",
+        "I'm all set.", "Have a lovely day.", "You have a good weekend.", "I have to go now.",
+        "Great, thanks, see you later.",
+    ],
+)  # fmt: skip
+async def test_ordinary_closings_end_the_call(demo: Talk, words: str) -> None:
+    assert await demo.say(words) == "Goodbye."
+    assert [name for name, _ in demo.asked] == ["hangup_call"]
+
+
+async def test_what_only_sounds_like_a_closing_does_not(demo: Talk) -> None:
+    for words in ("I have to go to Oslo, how is the weather?", "Later, please."):
+        assert await demo.say(words) != "Goodbye."
+    await demo.say("I want to buy a ticket.")
+    assert "Shall I put you through to sales?" in await demo.say("That's it.")
 
 
 def test_a_long_answer_may_still_have_a_tail(demo: Talk) -> None:

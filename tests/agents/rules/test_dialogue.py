@@ -11,8 +11,9 @@ from tests.agents.rules.conftest import Talk
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agents.rules import RulesBrain
 from cordboard.config.rules import Rules
+from cordboard.config.schema import Config
 from cordboard.config.tools.entry import TransferDestination
-from cordboard.tools.builtin import HangupCall, Transfer
+from cordboard.tools.builtin import CollectDigits, HangupCall, Transfer
 from cordboard.tools.tool import JsonObject, Status, ToolReply, ToolSpec
 
 from .conftest import TODAY
@@ -125,7 +126,7 @@ async def test_what_was_confirmed_is_asked_for_as_confirmed(demo: Talk) -> None:
 @pytest.mark.parametrize("words", ["mhm", "by all means"])
 async def test_a_yes_in_other_words_confirms(demo: Talk, words: str) -> None:
     await demo.say("I want to buy a ticket")
-    assert (await demo.say(words)).startswith("I am putting you through to sales.")
+    assert (await demo.say(words)).startswith("I am putting you through to ticket sales.")
 
 
 @pytest.mark.parametrize(("heard", "asked"), [("", 0), ("One moment.", 0), ("Shall I put you", 1)])
@@ -189,12 +190,14 @@ async def test_transfer_speaks_first_and_goes_on_when_it_fails(demo: Talk) -> No
     answer = await demo.say("I want to buy a ticket")
     assert answer == "Shall I put you through to sales?"
     answer = await demo.say("yes")
-    assert answer.startswith("I am putting you through to sales. Sorry, I could not transfer")
+    assert answer.startswith(
+        "I am putting you through to ticket sales. Sorry, I could not transfer"
+    )
     assert demo.asked == [("transfer", {"destination": "sales"})]
     await demo.say("transfer me")
     assert await demo.say(
         "support"
-    ) == "I am putting you through to support. Reply of transfer." or (
+    ) == "I am putting you through to technical support. Reply of transfer." or (
         demo.asked[-1] == ("transfer", {"destination": "support"})
     )
 
@@ -230,10 +233,69 @@ async def test_not_understood_three_times_leads_to_the_way_out(demo: Talk) -> No
     second = await demo.say("")
     assert second.startswith("I still did not get that. You can say, for example: What is the ATIS")
     assert await demo.say("qwerty") == OFFER
-    for _ in range(6):
-        assert "a human operator" in await demo.say("qwerty")
+    assert (await demo.say("")).endswith(OFFER)
     await demo.say("technical support then")
     assert demo.asked == [("transfer", {"destination": "support"})]
+
+
+async def test_an_offer_that_is_not_taken_twice_becomes_a_transfer(demo: Talk) -> None:
+    for words in ("xyzzy", "plugh", "qwerty", "help"):
+        await demo.say(words)
+    answer = await demo.say("yes")
+    assert answer.startswith("Where may I put you through to? I can offer ticket sales,")
+    answer = await demo.say("yes")
+    assert answer == "I am putting you through to a human operator."
+    assert demo.asked == [("transfer", {"destination": "operator"})]
+
+
+@pytest.mark.parametrize(
+    ("way_out", "chosen"), [({}, "sales"), ({"transfer": "support"}, "support")]
+)
+async def test_the_last_resort_is_the_way_out_else_the_first_destination(
+    way_out: JsonObject, chosen: str
+) -> None:
+    desks = {
+        name: TransferDestination(type="extension", target="1") for name in ("sales", "support")
+    }
+    rules = Rules.model_validate({"fallback": {"way_out": way_out}})
+    talk = Talk(rules, (HangupCall().spec, Transfer(desks).spec))
+    assert "I can offer sales or support" in await talk.say("put me through")
+    await talk.say("qwerty")
+    assert talk.asked == []
+    await talk.say("qwerty")
+    assert talk.asked == [("transfer", {"destination": chosen})]
+
+
+@pytest.mark.parametrize(("key", "chosen"), [("2", "support"), ("9", "operator")])
+async def test_where_keys_can_be_collected_the_caller_chooses_by_one(
+    config: Config, key: str, chosen: str
+) -> None:
+    talk = Talk(Rules(), (Transfer(config.destinations).spec, CollectDigits().spec))
+    talk.replies["collect_digits"] = (Status.OK, "Thank you.", {"digits": key})
+    for _ in range(4):
+        await talk.say("qwerty")
+    assert talk.asked == []
+    answer = await talk.say("qwerty")
+    assert "Press 1 for ticket sales. Press 2 for technical support. Press 3 for a" in answer
+    assert [name for name, _ in talk.asked] == ["collect_digits", "transfer"]
+    assert talk.asked[1] == ("transfer", {"destination": chosen})
+    assert await talk.say("hello") == "How can I help you?"
+
+
+async def test_a_question_that_is_never_answered_leads_to_one_offer() -> None:
+    intent = {"sentences": ["book"], "slots": {"day": {"list": "date", "retries": 0}}, "say": "So."}
+    desk = TransferDestination(type="extension", target="1", description="Front desk")
+    rules = Rules.model_validate({"intents": {"book": intent}})
+    talk = Talk(rules, (Transfer({"desk": desk}).spec,))
+    assert await talk.say("book") == "What is the day?"
+    answer = await talk.say("qwerty")
+    assert answer == "I did not get that. Shall I put you through to front desk?"
+
+
+async def test_who_declines_is_not_put_through(demo: Talk) -> None:
+    for words in ("xyzzy", "plugh", "qwerty", "qwerty", "no") * 3:
+        await demo.say(words)
+    assert demo.asked == []
 
 
 async def test_where_nobody_else_can_be_reached_the_way_out_ends_the_call() -> None:
@@ -250,7 +312,7 @@ async def test_the_only_destination_is_offered_by_its_description() -> None:
     for text in ("xyzzy", "plugh", "qwerty"):
         answer = await talk.say(text)
     assert answer.endswith("Shall I put you through to front office?")
-    assert await talk.say("yes") == "I am putting you through to tanya."
+    assert await talk.say("yes") == "I am putting you through to front office."
     assert talk.asked == [("transfer", {"destination": "tanya"})]
 
 
@@ -326,7 +388,9 @@ async def test_no_rules_at_all_is_still_an_agent(toolbox: tuple[ToolSpec, ...]) 
     talk = Talk(None, toolbox, greeting="Hello there.")
     assert await talk.say("pardon?") == "Hello there."
     assert await talk.say("help") == "Just tell me what you need."
-    assert await talk.say("put me through to sales") == ("I am putting you through to sales.")
+    assert await talk.say("put me through to sales") == (
+        "I am putting you through to ticket sales."
+    )
     assert await talk.say("good bye") == "Goodbye."
     assert [name for name, _ in talk.asked] == ["transfer", "hangup_call"]
 

@@ -246,3 +246,125 @@ async def test_a_common_word_among_others_is_no_misheard_value(text: str, answer
     if " " not in text:
         await talk.say("an appointment")
     assert await talk.say(text) == answer
+
+
+SALON = Rules.model_validate(
+    {
+        "lists": {"service": {"values": ["haircut", "blow dry"]}},
+        "intents": {
+            "book": {
+                "title": "an appointment",
+                "sentences": ["[i want] [make] an appointment [for] [a] [{service}]", "{service}"],
+                "slots": {
+                    "service": {"ask": "Which service?"},
+                    "date": {"ask": "Which day?"},
+                    "time": {"ask": "What time?"},
+                    "name": {"ask": "Your name?"},
+                },
+                "confirm": "A {service} on {date} at {time} for {name}?",
+                "tool": "book",
+                "say": "Booked.",
+            },
+            "oil": {"title": "an oil change", "sentences": ["an oil change"], "say": "Oil."},
+        },
+    }
+)
+UNABLE = "I am sorry, I cannot do that."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Cancel my appointment.",
+        "I need to cancel my haircut on Friday.",
+        "Could you please delete the appointment?",
+        "I want my appointment cancelled.",
+        "I'd like to have my haircut moved to Monday.",
+        "Please reschedule my appointment.",
+        "Can I make a cancellation?",
+    ],
+)
+async def test_a_request_to_undo_begins_no_booking(text: str) -> None:
+    assert await Talk(SALON, ()).say(text) == UNABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("They cancelled my train, I need an appointment.", "Which service?"),
+        ("I need an oil change.", "Oil."),
+        ("Cancel my appointment and make me a new appointment.", "Did you mean an appointment?"),
+        ("Cancel.", "All right, never mind. Is there anything else I can do?"),
+    ],
+)
+async def test_what_undoes_nothing_of_ours_is_understood(text: str, answer: str) -> None:
+    assert await Talk(SALON, ()).say(text) == answer
+
+
+async def test_cancel_ends_the_open_form_and_not_what_was_done() -> None:
+    talk = Talk(SALON, ())
+    await talk.say("A haircut, please.")
+    assert (await talk.say("Cancel the appointment.")).startswith("All right, never mind.")
+    for words in ("A haircut tomorrow at three pm.", "My name is Ann Lee.", "Yes."):
+        answer = await talk.say(words)
+    assert answer == "Booked."
+    assert await talk.say("Cancel it.") == UNABLE
+
+
+async def test_an_intent_that_undoes_is_begun_by_any_word_for_it() -> None:
+    trade = load_trade(TRADES / "salon.yaml")
+    talk = Talk(trade.brain, trade.toolbox)
+    assert await talk.say("Please remove my appointment.") == "Did you mean a cancellation?"
+    assert await talk.say("Yes.") == "Your booking code?"
+    talk = Talk(trade.brain, trade.toolbox)
+    assert await talk.say("I need to have my appointment cancelled.") == "Your booking code?"
+    assert await talk.say("Please cancel it, B T nine two.") == "Shall I cancel B T 9 2?"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("No, cancel the appointment.", "All right, never mind. Is there anything else I can do?"),
+        ("Can you change the day?", "All right. What should I change?"),
+        ("Change it to Monday.", "A haircut on Monday the twenty third of November at three"),
+    ],
+)
+async def test_what_is_to_be_confirmed_may_be_cancelled_or_changed(text: str, answer: str) -> None:
+    talk = Talk(SALON, ())
+    await talk.say("A haircut on Friday at three pm.")
+    await talk.say("My name is Ann Lee.")
+    assert (await talk.say(text)).startswith(answer)
+    assert talk.asked == []
+
+
+async def test_a_form_is_not_filled_by_what_is_cancelled() -> None:
+    talk = Talk(SALON, ())
+    await talk.say("A haircut at three pm.")
+    assert (await talk.say("Cancel my haircut on Monday.")).startswith("All right, never mind.")
+
+
+@pytest.mark.parametrize(
+    ("text", "confirmed"),
+    [
+        ("Actually, make it Saturday.", "A haircut on Saturday the twenty eighth of November at"),
+        ("Could we change it to Monday?", "A haircut on Monday the twenty third of November at"),
+        ("Make it a blow dry instead.", "A blow dry on Friday the twenty seventh of November at"),
+        ("I meant Saturday.", "A haircut on Saturday the twenty eighth of November at three"),
+        ("Make it four.", "A haircut on Friday the twenty seventh of November at four o clock"),
+    ],
+)
+async def test_a_correction_is_taken_while_another_question_is_open(
+    text: str, confirmed: str
+) -> None:
+    talk = Talk(SALON, ())
+    await talk.say("A haircut on Friday at three pm.")
+    assert await talk.say(text) == "Your name?"
+    assert (await talk.say("John Smith")).startswith(confirmed)
+
+
+async def test_a_choice_waits_while_another_slot_is_filled() -> None:
+    talk = Talk(SALON, ())
+    question = "Did you mean haircut or blow dry?"
+    assert await talk.say("A haircut and a blow dry.") == question
+    assert await talk.say("On Friday.") == question
+    assert await talk.say("The first one.") == "What time?"

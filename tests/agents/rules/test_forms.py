@@ -93,6 +93,15 @@ async def test_a_form_is_filled(script: dict[str, str]) -> None:
     assert talk.asked == []
 
 
+@pytest.mark.parametrize("words", ["a haircut and a blow dry", "a blow dry and a haircut"])
+async def test_two_services_may_be_one_value(words: str) -> None:
+    both = ("haircut and a blow dry", "blow dry and a haircut")
+    lists = {"service": {"values": {"haircut": "haircut", "blow dry": "blow dry", "both": both}}}
+    book = {"sentences": ["book [{service}]"], "confirm": "{service.value}?"}
+    talk = Talk(Rules.model_validate({"lists": lists, "intents": {"book": book}}), ())
+    assert await talk.say(f"please book {words}") == "both?"
+
+
 async def test_the_tool_gets_a_name_as_it_was_written() -> None:
     talk = Talk(SALON, ())
     for words in ("book a haircut on friday at ten", "it is O'Brien", "yes"):

@@ -130,3 +130,36 @@ def test_a_secret_that_everybody_reads(tmp_path: Path) -> None:
     told = f"everybody on this machine can read the secret in {secret}; chmod o= {secret}"
     assert message == f"2: admin.token: {told}"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o644
+
+
+PROVIDERS = """
+providers:
+  live:
+    type: openai_realtime
+    api_key: {key}
+    headers: {{X-Team: blue, api-key: {header}}}
+  mixed:
+    type: pipeline
+    stt: {{type: deepgram, api_key: {key}}}
+  deep:
+    type: deepgram_agent
+    think: {{endpoint: {{url: "https://a.example", headers: {{authorization: {header}}}}}}}
+"""
+
+
+def test_secrets_of_providers_in_the_file_itself(tmp_path: Path) -> None:
+    found = about(tmp_path, PROVIDERS.format(key="sk-123456", header="Bearer-123456"))
+    assert [message.partition(": the secret stands in this file")[0] for message in found] == [
+        "6: providers.live.api_key",
+        "7: providers.live.headers.api-key",
+        "10: providers.mixed.stt.api_key",
+        "13: providers.deep.think.endpoint.headers.authorization",
+    ]
+    assert not any("123456" in message for message in found)
+
+
+def test_secrets_of_providers_from_elsewhere_are_no_news(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-123456")
+    (tmp_path / "key").chmod(0o600)
+    text = PROVIDERS.format(key='"${file:key}"', header='"Bearer ${file:key}"')
+    assert about(tmp_path, text) == []

@@ -214,6 +214,27 @@ def _begun(administration: Any) -> Any:
     return administration
 
 
+async def test_a_model_is_not_loaded_into_the_engine_during_calls(
+    stand: Stand, tmp_path: Path
+) -> None:
+    """The load would stop the sound of the call for seconds."""
+    file = tmp_path / "model.gguf"
+    file.touch()
+    stand.write()
+    await stand.begin()
+    caller = await stand.ring()
+    local = {"type": "pipeline", "brain": {"type": "gguf", "model": str(file)}}
+    contexts = {"demo": context(greeting="Second.")}
+    stand.write(providers={"model": local}, contexts=contexts)
+    report = await stand.reload()
+    assert not report.applied
+    assert "providers.model.brain: its model is loaded only while no call is active (1 now)" in str(
+        report.problems[0]
+    )
+    assert (await stand.ring()).greeting == "Good morning.", "calls come in as before"
+    assert caller.agent.session is not None
+
+
 async def test_reloads_at_the_same_time_follow_one_another(stand: Stand) -> None:
     stand.write()
     await stand.begin()

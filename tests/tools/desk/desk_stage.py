@@ -10,7 +10,7 @@ from typing import Any
 from tests.tools.conftest import ANY, Line
 
 from cordboard.tools.catalogue import Catalogue, ToolEntry
-from cordboard.tools.desk.desk import Desk
+from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.known_secrets import NO_SECRETS, KnownSecrets
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import (
@@ -68,7 +68,7 @@ def takes(seconds: float, result: ToolResult | None = None) -> Script:
 
 
 @dataclass
-class Log:
+class Log(SilentObserver):
     """A DeskObserver that remembers what was recorded, and when: seconds since it was made."""
 
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())

@@ -218,7 +218,7 @@ class TestIntroduction:
         call.say("Error", code="INVALID_SETTINGS", description="no such model for the-key")
         ((kind, reason),) = call.host.all("failed")
         assert kind == "refused"
-        assert reason == "INVALID_SETTINGS: no such model for ***"
+        assert reason == "Deepgram: INVALID_SETTINGS: no such model for ***"
         assert call.protocol.lost(None, 1011, "closed").again is False
 
     def test_a_busy_service_is_tried_again(self) -> None:
@@ -443,6 +443,27 @@ class TestWords:
         call.agent("Goodbye.")
         assert call.host.all("agent_speech") == [("Goodbye.",)]
 
+    @pytest.mark.parametrize("second", ["said", "refused", "ignored"])
+    def test_a_refusal_that_comes_late_does_not_blame_the_next_sentence(self, second: str) -> None:
+        call = Call()
+        assert call.protocol.speak(Speech("One moment.", "farewell"))
+        call.host.clock += 2.1
+        call.protocol.hear(FRAME)
+        assert call.protocol.speak(Speech("Goodbye.", "farewell"))
+        call.say("Warning", code="INJECT_AGENT_MESSAGE_DURING_USER_SPEECH")
+        call.say("InjectionRefused", message="no")
+        assert call.host.all("unsaid") == [("One moment.",)]
+        if second == "said":
+            call.agent("Goodbye.")
+            assert call.host.all("agent_speech") == [("Goodbye.",)]
+            return
+        if second == "refused":
+            call.say("InjectionRefused", message="no")
+        else:
+            call.host.clock += 2.1
+            call.protocol.hear(FRAME)
+        assert call.host.all("unsaid") == [("One moment.",), ("Goodbye.",)]
+
     def test_a_sentence_waits_for_the_end_of_the_answer(self) -> None:
         call = Call()
         call.agent("Once upon a time.")
@@ -559,12 +580,12 @@ class TestAgain:
         call = Call()
         call.say("Error", code="SERVER_GOING_AWAY", description="bye")
         call.say("Error", code="SERVER_GOING_AWAY", description="bye")
-        assert call.host.all("reconnect") == [("SERVER_GOING_AWAY: bye",)]
+        assert call.host.all("reconnect") == [("Deepgram: SERVER_GOING_AWAY: bye",)]
 
     def test_a_model_that_cannot_think_is_no_use(self) -> None:
         call = Call()
         call.say("Error", code="FAILED_TO_THINK", description="all failed")
-        assert call.host.all("failed") == [("refused", "FAILED_TO_THINK: all failed")]
+        assert call.host.all("failed") == [("refused", "Deepgram: FAILED_TO_THINK: all failed")]
 
     def test_a_session_about_to_end_is_replaced_while_nobody_speaks(self) -> None:
         call = Call()

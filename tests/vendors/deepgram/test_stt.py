@@ -207,6 +207,7 @@ async def test_a_service_that_is_not_there_fails_with_its_kind() -> None:
         with pytest.raises(RecogniserError) as raised:
             await hear(call, WEATHER)
     assert raised.value.kind == "connect"
+    assert str(raised.value) == "deepgram cannot be reached (connection refused)"
 
 
 async def test_a_service_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

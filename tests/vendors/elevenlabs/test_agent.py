@@ -324,7 +324,7 @@ def test_the_music_of_the_queue_is_heard_and_is_no_answer() -> None:
     protocol.receive_text(sound(1))
     host.clock += 5
     protocol.hear(FRAME)
-    assert [name for name, *_ in host.told] == ["ignored", "agent_sound"]
+    assert [name for name, *_ in host.told] == ["ignored", "waiting_sound"]
     protocol.receive_text(queue("admitted"))
     assert host.told[-1] == ("interrupted",)  # what is left of the music is not heard
     protocol.receive_text(sound(2))

@@ -17,6 +17,7 @@ from cordboard.agent_api.agent import (
     AgentAudioDone,
     AgentEnded,
     AgentFailed,
+    AgentText,
     AgentTrouble,
     AgentWords,
     CallerStarted,
@@ -161,10 +162,23 @@ async def test_the_caller_waits_in_the_queue_of_a_busy_agent_and_then_is_greeted
         caller.speaking = False
         assert music
         await caller.until(AgentWords)
-        await listen(agent, caller, AgentAudioDone, 2)
+        await listen(agent, caller, AgentAudioDone)
         assert [words.text.strip() for words in caller.of(AgentWords)] == ["Hi."]
         assert len(caller.of(AgentAudio)) > music
         assert not caller.of(AgentFailed)
+    assert service.violations == []
+
+
+async def test_a_greeting_that_is_lost_behind_the_music_is_still_owed() -> None:
+    lost = Fault("greeting", "close", code=1011, connection=1)
+    async with talking(habits={"queue_s": 0.1}, faults=(lost,)) as (service, caller, agent):
+        await caller.until(AgentTrouble)
+        music = caller.of(AgentText)
+        assert all(text.speech is not None and text.speech.bridges for text in music)
+        assert not caller.of(AgentAudioDone)
+        await caller.until(AgentWords)
+        await listen(agent, caller, AgentAudioDone)
+        assert [words.text.strip() for words in caller.of(AgentWords)] == ["Hi."]
     assert service.violations == []
 
 

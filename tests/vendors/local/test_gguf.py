@@ -26,18 +26,27 @@ def chunk(text: str | None = None, why: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": why}]}
 
 
+PROGRESS = {**chunk(), "prompt_progress": {"total": 600, "cache": 0, "processed": 128}}
+
+
 class Llama:
     """`xllamacpp`, as far as it is used: calls block, a true answer of the callback stops."""
 
     def __init__(self) -> None:
+        self.turns: list[dict[str, Any]] = []
+        """All requests."""
         self.asked: list[dict[str, Any]] = []
         self.read: list[dict[str, Any]] = []
         """Requests without an answer: beginnings that are read ahead."""
+        self.reading: list[Any] = []
         self.threads: set[str] = set()
         self.loaded = 0
         self.stopped = threading.Event()
         self.answer: list[Any] = [chunk("Hello. "), chunk("Yes."), chunk(None, "stop")]
         self.fails = False
+
+    def last_words(self) -> str:
+        return str(self.turns[-1]["messages"][-1]["content"]) if self.turns else ""
 
     def __call__(self, params: Any) -> Llama:
         if self.fails:
@@ -48,15 +57,18 @@ class Llama:
 
     def handle_chat_completions(self, body: dict[str, Any], take: Callable[[Any], bool]) -> None:
         self.threads.add(threading.current_thread().name)
+        self.turns.append(body)
         if body["max_tokens"] == 0:
             self.read.append(body)
-            return
-        self.asked.append(body)
-        for part in self.answer:
+        else:
+            self.asked.append(body)
+        for part in self.answer if body["max_tokens"] else self.reading:
             if isinstance(part, Exception):
                 raise part
             if isinstance(part, threading.Event):
                 part.wait(5)
+            elif "prompt_progress" in part and not body.get("return_progress"):
+                continue
             elif take(part):
                 self.stopped.set()
                 return
@@ -82,11 +94,17 @@ def brain_of(folder: Path, **settings: Any) -> LlmBrain:
     return model_brain(GgufBrain(type="gguf", model=str(path), **settings), {})
 
 
-def session() -> DialogueSession:
+def session(greeting: str = "") -> DialogueSession:
     async def nothing(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    return DialogueSession("Be kind.", (WEATHER,), nothing)
+    return DialogueSession("Be kind.", (WEATHER,), nothing, greeting=greeting)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not happened():  # noqa: ASYNC110 - the model's thread gives no event
+            await asyncio.sleep(0.01)
 
 
 async def test_it_answers_from_a_thread_of_its_own(llama: Llama, tmp_path: Path) -> None:
@@ -108,6 +126,7 @@ async def test_the_prefix_and_each_answer_are_read_ahead(llama: Llama, tmp_path:
     brain = brain_of(tmp_path)
     await asyncio.to_thread(brain.warm, (WEATHER,), "Be kind.")
     dialogue = brain.open(session())
+    await until(lambda: len(llama.read) == 2)
     assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
     await brain.close()
     (asked,) = llama.asked
@@ -115,6 +134,76 @@ async def test_the_prefix_and_each_answer_are_read_ahead(llama: Llama, tmp_path:
     assert prefix == opened == asked["messages"][:-1]
     said = [(message["role"], message["content"]) for message in answered[len(prefix) :]]
     assert said == [("user", "hi"), ("assistant", "Hello. Yes.")]
+
+
+async def test_the_beginning_of_a_call_that_has_ended_is_not_read(
+    llama: Llama, tmp_path: Path
+) -> None:
+    wait = threading.Event()
+    llama.answer = [chunk("One moment. "), chunk("I "), wait, chunk("am."), chunk(None, "stop")]
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    respond = brain.open(session()).respond("hi")
+    assert await anext(respond) == "One moment."
+    read = len(llama.read)
+    over, _ = brain.open(session("One.")), brain.open(session("Two."))
+    over.close()
+    wait.set()
+    assert [sentence async for sentence in respond] == ["I am."]
+    await brain.close()
+    last = [body["messages"][-1]["content"] for body in llama.read[read:]]
+    assert last == ["Two.", "One moment. I am."]
+
+
+async def test_a_reading_stops_when_its_call_ends(llama: Llama, tmp_path: Path) -> None:
+    wait = threading.Event()
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    llama.reading = [PROGRESS, wait, *[PROGRESS] * 1_000]
+    dialogue = brain.open(session("Good day."))
+    await until(lambda: llama.last_words() == "Good day.")
+    dialogue.close()
+    wait.set()
+    assert await asyncio.to_thread(llama.stopped.wait, 5)
+    await brain.close()
+
+
+async def test_an_answer_comes_before_the_readings(llama: Llama, tmp_path: Path) -> None:
+    wait = threading.Event()
+    brain = brain_of(tmp_path)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    dialogue = brain.open(session())
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
+    await until(lambda: llama.last_words() == "Hello. Yes.")
+    llama.reading = [PROGRESS, wait, PROGRESS, wait, PROGRESS]
+    brain.open(session("Good day."))
+    await until(lambda: llama.last_words() == "Good day.")
+    answer = dialogue.respond("hello")
+    first = asyncio.ensure_future(anext(answer))
+    model: Any = brain._model
+    await until(lambda: bool(model._waiting))
+    wait.set()
+    assert await first == "Hello."
+    assert [sentence async for sentence in answer] == ["Yes."]
+    await brain.close()
+    last = [body["messages"][-1]["content"] for body in llama.turns[-4:]]
+    assert last == ["Good day.", "hello", "Good day.", "Hello. Yes."]
+    assert llama.stopped.is_set()
+
+
+async def test_an_answer_that_is_given_up_stops_while_the_prompt_is_read(
+    llama: Llama, tmp_path: Path
+) -> None:
+    wait = threading.Event()
+    llama.answer = [PROGRESS, wait, *[PROGRESS] * 1_000]
+    brain = brain_of(tmp_path)
+    answer = asyncio.ensure_future(anext(brain.open(session()).respond("hi")))
+    await until(lambda: bool(llama.asked))
+    answer.cancel()
+    await asyncio.wait((answer,))
+    wait.set()
+    assert await asyncio.to_thread(llama.stopped.wait, 5)
+    await brain.close()
 
 
 async def test_a_closed_model_is_not_loaded_to_read_ahead(llama: Llama, tmp_path: Path) -> None:
@@ -168,6 +257,17 @@ async def test_the_second_of_two_callers_waits_and_then_gives_up(
     wait.set()
     assert [sentence async for sentence in first] == ["I am."]
     assert len(llama.asked) == 1, "a request that was given up is not sent"
+    await brain.close()
+
+
+async def test_a_free_model_answers_a_caller_who_does_not_wait(
+    llama: Llama, tmp_path: Path
+) -> None:
+    brain = brain_of(tmp_path, wait_ms=0)
+    await asyncio.to_thread(brain.warm, (WEATHER,))
+    dialogue = brain.open(session())
+    await until(lambda: len(llama.read) == 2)
+    assert [sentence async for sentence in dialogue.respond("hi")] == ["Hello.", "Yes."]
     await brain.close()
 
 

@@ -186,6 +186,48 @@ def test_a_handoff_that_breaks_off_cancels_its_calls() -> None:
     assert not call.host.all("failed")
 
 
+def test_a_task_that_falls_silent_does_not_hold_its_answer_for_ever() -> None:
+    call = Call()
+    call.track(VOICE)
+    call.task("response.created")
+    call.track(*[QUIET] * 13)
+    call.hears(59_900)
+    call.track(QUIET)
+    assert not call.host.all("answer_done")
+    call.hears(200)
+    call.track(QUIET)
+    assert call.host.all("answer_done") == [()]
+    assert ("warning", "a delegated task has fallen silent") in call.host.all("ignored")
+    assert call.protocol.inform("Your table is booked.")
+
+
+def test_a_task_that_waits_for_a_tool_of_ours_is_not_silent() -> None:
+    call = Call()
+    call.asks("c1")
+    call.hears(120_000)
+    call.answers("c1")
+    call.task("response.completed", response={})
+    assert len(call.host.sent_of("response.create")) == 1
+    assert not call.host.all("tool_cancelled")
+
+
+@given(st.text(min_size=1, max_size=40), st.integers(1, 60))
+def test_a_long_text_reaches_the_model_in_pieces_and_whole(part: str, times: int) -> None:
+    call, text = Call(), part * times
+    assert call.protocol.inform(text)
+    told = [each["content"] for each in call.host.sent_of("session.commentary.append")]
+    assert "".join(told) == f"Tell the caller now: {text}"
+    assert all(len(piece.encode()) <= 500 for piece in told)
+
+
+def test_a_long_text_is_cut_at_spaces() -> None:
+    call = Call()
+    call.protocol.inform("rien ne va plus " * 60)
+    told = [each["content"] for each in call.host.sent_of("session.commentary.append")]
+    assert len(told) == 2
+    assert told[1].startswith(" ")
+
+
 def test_a_new_connection_knows_what_was_said_and_owed() -> None:
     history = (Said("agent", "Hello!"), Said("caller", "What time is it?"))
     call = Call(Resumed(history, owes_answer=True))

@@ -285,9 +285,8 @@ def test_an_owed_answer_or_greeting_is_asked_for_on_a_new_connection() -> None:
         (404, None, "", "refused", False),
         (429, None, "", "quota", True),
         (503, None, "", "connect", True),
-        (None, None, "refused", "connect", True),
         (None, 3000, "invalid_request_error.invalid_api_key", "auth", False),
-        (None, 1001, "Your session hit the maximum duration of 60 minutes.", "connect", True),
+        (None, 1001, "Your session hit the maximum duration of 60 minutes.", "dropped", True),
     ],
 )
 def test_what_a_lost_connection_means(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from tests.agents.pipeline.lines import until
 
 from cordboard.agent_api.agent import Usage
@@ -149,6 +149,7 @@ async def test_each_failure_has_its_kind(
         with pytest.raises(VoiceError) as raised:
             await said(voice)
     assert raised.value.kind == kind
+    assert str(raised.value).count("OpenAI") == 1
 
 
 async def test_a_wrong_key_is_told_without_it() -> None:
@@ -169,6 +170,29 @@ async def test_a_service_that_falls_silent_is_given_up() -> None:
         with pytest.raises(VoiceError) as raised:
             await said(voice)
     assert raised.value.kind == "stalled"
+
+
+async def test_a_deployment_at_azure_speaks_whatever_its_name() -> None:
+    async with OpenAIRealtimeEmulator(azure=True, deployments={"my-voice": MODEL}) as service:
+        section = OpenAITts(
+            type="openai",
+            base_url=service.url,
+            headers={"api-key": SecretStr(service.key)},
+            model="my-voice",
+            interface="realtime",
+        )
+        voice = make("tts", section, Parts(""))
+        assert await said(voice)
+        await voice.close()
+        assert not service.violations
+
+
+def test_the_interface_of_a_voice() -> None:
+    speech = OpenAITts(type="openai", interface="speech")
+    assert (speech.chosen_model, speech.over_realtime) == ("gpt-4o-mini-tts", False)
+    realtime = OpenAITts(type="openai", interface="realtime", base_url="https://a.example")
+    assert (realtime.chosen_model, realtime.over_realtime) == (MODEL, True)
+    assert not OpenAITts(type="openai", interface="speech", model=MODEL).over_realtime
 
 
 def test_the_model_that_is_left_out() -> None:

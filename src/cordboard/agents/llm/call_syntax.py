@@ -67,9 +67,6 @@ class CallSyntax:
             tool.name: (tool.parameters or {}).get("properties") or {} for tool in tools
         }
 
-    def known(self, name: str) -> bool:
-        return name in self._types
-
     def call(self, name: str, arguments: str) -> ToolWish:
         """Return a call. A name may have a prefix, such as `functions.`, or a number."""
         name = _INDEX.sub("", name)
@@ -84,7 +81,7 @@ class CallSyntax:
         functions = [*_FUNCTION.finditer(text)]
         if functions:
             return [
-                self._tagged(found[1], found[2], cut and found[3] is not None)
+                self.tagged_call(found[1], found[2], cut=cut and found[3] is not None)
                 for found in functions[:MOST_CALLS]
             ]
         found = [*self._json_calls(text, cut)][:MOST_CALLS]
@@ -136,10 +133,8 @@ class CallSyntax:
             before = _LAST_NAME.search(_MARKS.sub(" ", text[end:start]))
             end = stop
             if value is None:
-                name = _QUOTED_NAME.search(text, start)
-                if before and isinstance(before[1], str) and not name:
-                    yield self.call(before[1], text[start:stop])
-                elif name:
+                name = _QUOTED_NAME.search(text, start) or before
+                if name:
                     yield self.call(name[1], text[start:stop])
             elif isinstance(value, dict) and before:
                 yield self.call(before[1], _dumped(value))
@@ -153,16 +148,17 @@ class CallSyntax:
         """Return calls without JSON: `name`, `name(key="value")`, and GLM's pairs of tags."""
         leading = _LEADING_NAME.match(text)
         if cut:
-            return [self.call(leading[1], CUT)] if leading and self.known(leading[1]) else []
+            return [self.call(leading[1], CUT)] if leading and leading[1] in self._types else []
         if leading and (pairs := _PAIR.findall(text)):
             return [self.call(leading[1], self._typed(leading[1], pairs))]
         calls = python_calls(text)
         if calls:
             return [self.call(name, _dumped(arguments)) for name, arguments in calls]
         bare = _MARKS.sub(" ", text).strip()
-        return [self.call(bare, "{}")] if self.known(bare) else []
+        return [self.call(bare, "{}")] if bare in self._types else []
 
-    def _tagged(self, name: str, body: str, cut: bool) -> ToolWish:
+    def tagged_call(self, name: str, body: str, *, cut: bool) -> ToolWish:
+        """Return the call whose arguments stand between two tags: JSON, or a tag for each."""
         text = body.strip()
         if text.startswith("{"):
             return self.call(name, self.arguments_in(text, cut=cut))
@@ -170,10 +166,6 @@ class CallSyntax:
             return self.call(name, CUT)
         pairs = _PARAMETER.findall(body) or _children(body)
         return self.call(name, self._typed(name, pairs))
-
-    def child_call(self, name: str, body: str, *, cut: bool) -> ToolWish:
-        """Return the call of `<name>…</name>`, a tag with the name of a tool."""
-        return self._tagged(name, body, cut)
 
     def _typed(self, name: str, pairs: Iterable[tuple[str, str]]) -> str:
         """Return the arguments that were written between tags: texts, unless the tool expects

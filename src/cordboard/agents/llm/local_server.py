@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 
 import orjson
@@ -49,11 +49,14 @@ class LocalServerModel(HttpModel):
         self._cold_seconds = max(cold_seconds, self._first_seconds)
         self._answered_at = float("-inf")
         """Monotonic time of the last sign that the model is loaded."""
-        self._ahead: deque[bytes] = deque(maxlen=MOST_AHEAD)
+        self._ahead: deque[tuple[bytes, Future[None]]] = deque(maxlen=MOST_AHEAD)
+        """Beginnings to be read, the next one first; a cancelled one is skipped."""
         self._known: deque[bytes] = deque(maxlen=MOST_AHEAD)
         """Beginnings that the server has read."""
         self._streams = 0
         self._reading: asyncio.Task[None] | None = None
+        self._read_for: Future[None] | None = None
+        """The beginning that is being read, or was the last one."""
         self._pause: asyncio.TimerHandle | None = None
 
     @property
@@ -77,22 +80,25 @@ class LocalServerModel(HttpModel):
                 self._pause = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._read_on)
 
     def read_ahead(self, beginning: ModelRequest) -> Future[None]:
-        """Note the text to be read. The future is done already, because start-up does not wait for
-        the server; the reading begins with `warm`. Only a cold server reads a conversation that has
-        begun."""
+        """Note the text to be read. That of a context (no messages) is read after `warm`, and its
+        future is done already, because start-up does not wait for the server. A conversation that
+        has begun is read at once, and only by a cold server."""
         done: Future[None] = Future()
-        done.set_result(None)
-        cold = self._cold
-        if cold or not beginning.messages:
-            messages = beginning.messages or (CallerSaid(CALL_BEGINS),)
-            body = self._wire.body(replace(beginning, messages=messages))
-            body.pop("max_completion_tokens", None)
-            read = orjson.dumps(body | {"max_tokens": 1})
-            if read not in tuple(self._ahead) and (cold or read not in tuple(self._known)):
-                # A caller is there: this conversation comes before the prompts of other contexts.
-                (self._ahead.appendleft if beginning.messages else self._ahead.append)(read)
-            if beginning.messages:
-                self._read_on()
+        if self._cold:
+            self._known.clear()
+        elif beginning.messages:
+            done.set_result(None)
+            return done
+        messages = beginning.messages or (CallerSaid(CALL_BEGINS),)
+        body = orjson.dumps(self._wire.body(replace(beginning, messages=messages)))
+        if beginning.messages:
+            # A caller is there: this conversation comes before the prompts of other contexts.
+            self._ahead.appendleft((body, done))
+            done.add_done_callback(self._given_up)
+            self._read_on()
+        else:
+            done.set_result(None)
+            self._ahead.append((body, done))
         return done
 
     def warm(self) -> None:
@@ -122,27 +128,54 @@ class LocalServerModel(HttpModel):
         if self._ahead and not busy and not self._closed:
             self._reading = asyncio.get_running_loop().create_task(self._read_ahead())
 
+    def _given_up(self, done: Future[None]) -> None:
+        """Go on with the next beginning if the call of this one has ended. Not while the server is
+        cold: the model that it loads serves all calls."""
+        reading = self._reading
+        if done.cancelled() and done is self._read_for and reading is not None and not self._cold:
+            reading.cancel()
+            reading.add_done_callback(lambda _: self._read_on())
+
     async def _read_ahead(self) -> None:
         """Read what is noted, one after the other, as long as no call needs the server."""
         while self._ahead and not self._streams:
-            body, began = self._ahead[0], time.monotonic()
-            try:
-                login = await self._login()
-                async with (
-                    asyncio.timeout(READ_SECONDS),
-                    self._http.request(
-                        "POST", self._wire.path, content=body, headers=login
-                    ) as response,
-                ):
-                    async for _ in response.aiter_bytes():
-                        pass
-            except (RequestFailed, TimeoutError) as error:
-                reason = str(error) or "it takes too long"
-                log.warning("model_not_read_ahead", provider=self.provider, reason=reason)
-            else:
-                self._known.append(body)
-                self._answered_at = time.monotonic()
-                took = round((self._answered_at - began) * 1000)
-                log.info("model_read_ahead", provider=self.provider, took_ms=took)
-            with suppress(ValueError):  # it was dropped meanwhile
-                self._ahead.remove(body)
+            body, done = self._ahead.popleft()
+            if body not in self._known and not done.cancelled():
+                self._read_for = done
+                try:
+                    await self._read_one(body)
+                except asyncio.CancelledError:
+                    if not done.cancelled():  # another call needs the server now
+                        self._ahead.appendleft((body, done))
+                    raise
+            if not done.done():
+                done.set_result(None)
+
+    async def _read_one(self, body: bytes) -> None:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                await self._begin_an_answer(body)
+        except (RequestFailed, TimeoutError) as error:
+            reason = str(error) or "it takes too long"
+            log.warning("model_not_read_ahead", provider=self.provider, reason=reason)
+        else:
+            self._known.append(body)
+            self._answered_at = time.monotonic()
+            took = round((self._answered_at - began) * 1000)
+            log.info("model_read_ahead", provider=self.provider, took_ms=took)
+
+    async def _begin_an_answer(self, body: bytes) -> None:
+        """Leave when the answer has begun: then the server has read the prompt. The length is not
+        limited instead, because services disagree about the name: GPT-5 refuses `max_tokens`,
+        Ollama ignores `max_completion_tokens` (ollama/ollama#7125). Raises `RequestFailed`."""
+        reader, login = self._wire.reader(), await self._login()
+        async with (
+            self._http.request("POST", self._wire.path, content=body, headers=login) as response,
+            aclosing(self._read(response, reader)) as events,
+        ):
+            async for _ in events:
+                if reader.alive > 1:  # the first one may be the role alone, before the reading
+                    return
+        if not reader.alive:
+            raise self._incomplete(reader)

@@ -40,6 +40,7 @@ from cordboard.agent_api.language_model import (
     ToolWish,
 )
 from cordboard.agents.llm.messages import Turn, complete, with_own_ids
+from cordboard.agents.llm.wire import arguments_of
 from cordboard.agents.llm.written_calls import Written, WrittenCalls
 from cordboard.errors import BrainError
 from cordboard.speech.sentences import SentenceSplitter, split_sentences
@@ -223,7 +224,7 @@ class Answering:
         answers.clear()
 
     async def _run_tool(self, wish: ToolWish) -> None:
-        arguments = _arguments(wish)
+        arguments = arguments_of(wish)
         if arguments is None:
             self._answers[wish.wish_id] = _problem(wish, NOT_JSON)
             return
@@ -255,23 +256,15 @@ class Answering:
             self.turn.messages.append(AgentSaid(text, wishes, thoughts, lasting))
 
 
-def _arguments(wish: ToolWish) -> JsonObject | None:
-    try:
-        arguments = orjson.loads(wish.arguments or "{}")
-    except orjson.JSONDecodeError:
-        return None
-    return arguments if isinstance(arguments, dict) else None
-
-
 def _compact(wish: ToolWish) -> ToolWish:
     """Return it with its arguments in the shortest form, to compare it with others."""
-    arguments = _arguments(wish)
+    arguments = arguments_of(wish)
     return wish if arguments is None else replace(wish, arguments=orjson.dumps(arguments).decode())
 
 
 def _sendable(wish: ToolWish) -> ToolWish:
     """Return it in a form that can be sent back: some services reject their own broken JSON."""
-    return wish if _arguments(wish) is not None else replace(wish, arguments="{}")
+    return wish if arguments_of(wish) is not None else replace(wish, arguments="{}")
 
 
 def _words_of(payload: JsonObject) -> str:

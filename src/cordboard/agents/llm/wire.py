@@ -136,13 +136,13 @@ def count_of(value: Any) -> float:
     return float(value) if real and 0 <= value < 1e12 else 0.0
 
 
-def arguments_of(wish: ToolWish) -> JsonObject:
-    """Return a tool call's arguments; empty where the model wrote no object."""
+def arguments_of(wish: ToolWish) -> JsonObject | None:
+    """Return a tool call's arguments; None where the model did not write a JSON object."""
     try:
-        asked = orjson.loads(wish.arguments)
+        asked = orjson.loads(wish.arguments or "{}")
     except orjson.JSONDecodeError:
-        asked = None
-    return asked if isinstance(asked, dict) else {}
+        return None
+    return asked if isinstance(asked, dict) else None
 
 
 def amounts(**counts: float) -> dict[str, float]:

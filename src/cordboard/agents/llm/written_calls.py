@@ -456,7 +456,7 @@ class WrittenCalls:
             case "calls":
                 return self._drop(past, self._syntax.calls_in(block.name + contents, cut=cut))
             case "child":
-                return self._drop(past, [self._syntax.child_call(block.name, contents, cut=cut)])
+                return self._drop(past, [self._syntax.tagged_call(block.name, contents, cut=cut)])
             case "arguments":
                 given = self._syntax.arguments_in(contents, cut=cut)
                 return self._drop(past, [self._syntax.call(block.name, given)])

@@ -162,13 +162,14 @@ class PipelineAgent:
 
     async def close(self) -> None:
         self._closed = True
-        self._forget()
         if self._hearing is not None:
             await self._hearing.close()
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._hearing is not None and isinstance(self._dialogue, Preparer):
+            self._dialogue.close()
 
     # user_turns.HearingListener
 
@@ -303,10 +304,6 @@ class PipelineAgent:
 
     def _use(self, usage: Usage) -> None:
         self._session.emit(Used(usage))  # also at the very end
-
-    def _forget(self) -> None:
-        if self._hearing is not None and isinstance(self._dialogue, Preparer):
-            self._dialogue.forget()
 
     def _fail(self, reason: str, kind: FailureKind = "internal") -> None:
         log.error("agent_failed", call_id=self._session.call_id, reason=reason, kind=kind)

@@ -24,11 +24,10 @@ IDLE_SECONDS = 50.0
 class SpeakingConnection(ABC):
     """One connection. Implements `service_websocket.Receiver`, but for what is received."""
 
-    def __init__(self, connection: ServiceConnection, rate: int, service: str) -> None:
-        """`rate`: sample rate of the service's sound; `service`: its name in messages."""
+    def __init__(self, connection: ServiceConnection, rate: int) -> None:
+        """`rate`: sample rate of the service's sound."""
         self._loop = asyncio.get_running_loop()
         self._connection = connection
-        self._service = service
         self.rate = rate
         self.idle_since = self._loop.time()
         self._pieces: deque[bytes] = deque()
@@ -89,9 +88,9 @@ class SpeakingConnection(ABC):
             self._pieces.append(sound)
             self._news.set()
 
-    def _fail(self, problem: str, kind: FailureKind) -> None:
+    def _fail(self, reason: str, kind: FailureKind) -> None:
         if self._problem is None:
-            self._problem = VoiceError(f"{self._service}: {problem}", kind)
+            self._problem = VoiceError(reason, kind)
             self._connection.abort()
         self._news.set()
 

@@ -204,7 +204,7 @@ class RealtimeAgent:
         if self._closed or self._recovered_turn == self._talk.turn or not self._link.up:
             return False
         self._recovered_turn = self._talk.turn
-        self._link.replace(reason, "stalled")
+        self._link.leave(reason)
         return True
 
     def say(self, speech: Speech) -> None:
@@ -280,7 +280,7 @@ class RealtimeAgent:
         if self._ended:
             return
         log.error("agent_failed", provider=self._provider, kind=kind, reason=reason)
-        self.emit(AgentFailed(f"{self._provider}: {reason}", kind))
+        self.emit(AgentFailed(reason, kind))
 
     # ServiceSide
 
@@ -411,18 +411,19 @@ class RealtimeAgent:
             self._listen_for_silence(now)
         since = now - link.last_message_at
         if link.up and since >= GREETING_LIMIT and talk.owes_greeting:
-            self._greeting_fails(f"no greeting came for {since:.0f} s")
+            self._greeting_fails(f"{self._provider} gave no greeting for {since:.0f} s")
         since = now - talk.answered_at
         broken_off = talk.falters and now - self._heard_at >= BETWEEN_PIECES
         if link.up and broken_off and since >= self._stall:
-            link.replace(f"nothing came for {since:.0f} s in the middle of an answer", "stalled")
+            reason = f"{self._provider} sent nothing for {since:.0f} s in the middle of an answer"
+            link.leave(reason)
 
     def _listen_for_silence(self, now: float) -> None:
         """Detect a caller whose end of turn, or whose voice, the service does not report."""
         if (since := self._talk.caller_waits(now)) is not None:
             self.emit(CallerWaits(since))
         if self._talk.notice_silence(now, self._link.last_message_at):
-            self._link.replace("the service does not react to the caller", "stalled")
+            self._link.leave(f"{self._provider} does not react to the caller")
 
     def _greeting_fails(self, reason: str) -> None:
         """Try another connection; if that does not help, another agent takes over."""
@@ -430,7 +431,7 @@ class RealtimeAgent:
             self._link.give_up("stalled", reason)
         else:
             self._greeting_failed = True
-            self._link.replace(reason, "stalled")
+            self._link.leave(reason)
 
 
 class ServiceSide:
@@ -489,6 +490,9 @@ class ServiceSide:
 
     def agent_sound(self, sound: bytes, item: str = "") -> None:
         self._talk.agent_sound(sound, item)
+
+    def waiting_sound(self, sound: bytes) -> None:
+        self._talk.waiting_sound(sound)
 
     def agent_speech(self, speech: Speech | None) -> None:
         self._talk.agent_speech(speech)

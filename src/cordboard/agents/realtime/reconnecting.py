@@ -74,6 +74,14 @@ class _Refused(Exception):
         self.lost = lost
 
 
+def loss_of(error: NotConnected, protocol: ServiceProtocol) -> Lost:
+    """Return the meaning of a failed attempt. A protocol knows refusals only: a service that cannot
+    be reached is the same for all."""
+    if error.status is None:
+        return Lost(error.kind, str(error), again=True)
+    return protocol.lost(error.status, None, error.words)
+
+
 class ServiceLink:
     """The link of one call. Implements `service_websocket.Receiver`."""
 
@@ -196,9 +204,17 @@ class ServiceLink:
         connection = self._connection
         return self.up and connection is not None and not connection.congested
 
-    def replace(self, reason: str, kind: FailureKind = "dropped") -> None:
+    def replace(self, reason: str) -> None:
         """Open a new connection; the current one is used until the new one is ready."""
-        self._mend(Lost(kind, reason, again=True))
+        self._mend(Lost("dropped", reason, again=True))
+
+    def leave(self, reason: str) -> None:
+        """Open a new connection in place of one that has stalled. If it wakes up meanwhile, the
+        caller hears nothing of it: what it owes is asked of the new one."""
+        if self._connection is not None and not self._is_mending:
+            self.up = False
+            self._connection.abort()
+        self._mend(Lost("stalled", reason, again=True))
 
     def give_up(self, kind: FailureKind, reason: str) -> None:
         """End the link for good: the protocol cannot continue."""
@@ -239,14 +255,14 @@ class ServiceLink:
                 address = await self._protocol.address()
             connection = self._new_connection(address, self._settings.peer)
         except TimeoutError:
-            reason = f"{self._settings.peer} did not answer within {seconds:g} s"
+            reason = f"{self._settings.peer} cannot be reached (no answer within {seconds:g} s)"
             raise _Refused(Lost("connect", reason, again=True)) from None
         except AgentError as error:
             raise _Refused(Lost(error.kind, str(error), error.kind == "connect")) from None
         try:
             await connection.open(self._tls, seconds)
         except NotConnected as error:
-            raise _Refused(self._protocol.lost(error.status, error.code, error.problem)) from None
+            raise _Refused(loss_of(error, self._protocol)) from None
         return connection
 
     async def _establish(self, retries: int) -> None:
@@ -293,8 +309,12 @@ class ServiceLink:
             reason = f"{self._settings.peer} did not accept the session within {seconds:g} s"
             raise _Refused(Lost("connect", reason, again=True)) from None
 
+    @property
+    def _is_mending(self) -> bool:
+        return self._mending is not None and not self._mending.done()
+
     def _mend(self, lost: Lost) -> None:
-        if self._closed or (self._mending is not None and not self._mending.done()):
+        if self._closed or self._is_mending:
             return
         now = self._loop.time()
         self._losses = [at for at in self._losses if now - at < WITHIN] + [now]
@@ -311,7 +331,8 @@ class ServiceLink:
             self._fail(refused.lost)
         except Exception as error:  # task border: otherwise the call would wait for ever
             log.exception("service_link_failed", peer=self._settings.peer)
-            self._fail(Lost("internal", f"internal error: {type(error).__name__}", again=False))
+            reason = f"{self._settings.peer}: internal error: {type(error).__name__}"
+            self._fail(Lost("internal", reason, again=False))
         else:
             self._owner.link_restored(f"{lost.kind}: {lost.reason}")
 

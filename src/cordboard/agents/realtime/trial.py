@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from cordboard.agent_api.agent import AgentSession
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agent_api.speech import Speech
+from cordboard.agents.realtime.reconnecting import loss_of
 from cordboard.errors import AgentError, FailureKind
 from cordboard.net.service_websocket import NotConnected, ServiceConnection
 from cordboard.tools.tool import JsonObject
@@ -49,7 +50,7 @@ async def _connected(
     try:
         await connection.open(tls, seconds)
     except NotConnected as error:
-        lost = protocol.lost(error.status, error.code, error.problem)
+        lost = loss_of(error, protocol)
         raise AgentError(lost.reason, lost.kind) from None
     return connection
 
@@ -129,6 +130,8 @@ class _Trial:
     def agent_words(self, text: str) -> None: ...
 
     def agent_sound(self, sound: bytes, item: str = "") -> None: ...
+
+    def waiting_sound(self, sound: bytes) -> None: ...
 
     def agent_speech(self, speech: Speech | None) -> None:
         """Do nothing: the service was given no sentence."""

@@ -172,6 +172,8 @@ class Turns:
         self._held: list[AgentEvent] | None = None
         """Events of the service while the engine speaks; None while it does not."""
         self._held_bytes = 0
+        self._waits: int | None = None
+        """The turn in which the service's last sound filled a wait; None: it did not."""
         self._reopens = False
         """The engine has spoken in the middle of an answer: the rest is a separate sentence."""
 
@@ -335,6 +337,16 @@ class Turns:
             self._items.add(turn, item, len(sound))
         self._tell(AgentAudio(turn, sound))
 
+    def waiting_sound(self, sound: bytes) -> None:
+        """Pass on sound that fills a wait: what is owed stays owed. The engine's voice needs no
+        such sound before or after it."""
+        if self._held is not None:
+            return
+        if self._waits != self.turn:
+            self._waits, self._reopens = self.turn, self.answering
+            self._tell(AgentText(self.turn, "", self._loop.time(), Speech("", "filler")))
+        self._tell(AgentAudio(self.turn, sound))
+
     def answer_done(self) -> None:
         turn = self._answer_turn if self._answer_turn is not None else self.turn
         if self._greeting is not None and self._answer_turn is not None:
@@ -356,12 +368,7 @@ class Turns:
         self._close()
         self._muted = False
         self._forget_greeting()
-        held, self._held_bytes = self._held, 0
-        if held is not None:
-            self._held = []
-            for event in held:
-                if isinstance(event, AgentText) and event.speech is not None:
-                    event.speech.drop()
+        self._drop_held(0)
         if self._session.speaking():
             self._stage.emit(Interrupted(self._loop.time()))
         if was is not None and not self.asks:
@@ -387,6 +394,8 @@ class Turns:
         if late is not None and self._answer_turn == self.turn:
             self.owes = False  # the late answer is told again; nothing else was owed
         self._close()
+        held = enumerate(self._held or (), 1)
+        self._drop_held(max((n for n, e in held if isinstance(e, AgentAudioDone)), default=0))
         if late is not None:
             late.cut()
         if given is not None and turn is not None:
@@ -411,6 +420,7 @@ class Turns:
 
     def _open(self, given: Speech | None = None) -> int:
         self.answered_at = self._loop.time()
+        self._waits = None
         if self._answer_turn is None:
             speech = given or self._engine.answer_begins()
             self._given, self._answer_turn = given, self.turn
@@ -427,7 +437,7 @@ class Turns:
     def _close(self) -> None:
         self._answer_turn = None
         self._given = self._late = None
-        self._reopens = False
+        self._reopens, self._waits = False, None
 
     def _forget_greeting(self) -> None:
         if self._greeting is not None:
@@ -452,6 +462,16 @@ class Turns:
         held, self._held = self._held or [], None
         for event in held:
             self._stage.emit(event)
+
+    def _drop_held(self, start: int) -> None:
+        """Drop the kept events from this one on: nothing of them was heard."""
+        if self._held is None:
+            return
+        dropped, self._held[start:] = self._held[start:], []
+        self._held_bytes = sum(len(e.pcm) for e in self._held if isinstance(e, AgentAudio))
+        for event in dropped:
+            if isinstance(event, AgentText) and event.speech is not None:
+                event.speech.drop()
 
     def _tell(self, event: AgentEvent) -> None:
         if self._held is None:

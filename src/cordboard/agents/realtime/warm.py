@@ -17,7 +17,7 @@ import structlog
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.errors import AgentError
 from cordboard.net.backoff import Backoff
-from cordboard.net.service_websocket import NotConnected, ServiceConnection
+from cordboard.net.service_websocket import ServiceConnection
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class WarmConnection:
     def _kept(self, task: asyncio.Task[None]) -> None:
         """Task border: after a failure calls connect by themselves."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("warm_connection_gave_up", peer=self._peer, error=repr(error))
+            log.error("warm_connection_gave_up", peer=self._peer, exc_info=error)
 
     async def _keep(self) -> None:
         failures = 0
@@ -79,7 +79,7 @@ class WarmConnection:
                 address = await self._protocol().address()
                 connection = ServiceConnection(address, self._peer)
                 await connection.open(self._tls, self._seconds)
-            except (AgentError, NotConnected) as error:
+            except AgentError as error:
                 log.warning("warm_connection_failed", peer=self._peer, error=str(error))
                 await asyncio.sleep(PAUSES.pause(failures))
                 failures += 1

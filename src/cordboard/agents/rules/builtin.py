@@ -16,8 +16,13 @@ DESTINATIONS = "transfer_destination"
 """Name of the list of transfer destinations."""
 HANG_UP_TOOL = "hangup_call"
 TRANSFER_TOOL = "transfer"
+KEYS_TOOL = "collect_digits"
 YES, NO, REPEAT, HELP, CANCEL = "yes", "no", "repeat", "help", "cancel"
 GOODBYE, THANKS, HELLO, TRANSFER = "goodbye", "thanks", "hello", "transfer"
+WAY_OUT = "caller could not be understood"
+"""The way out as an intent without sentences; its name is the reason for the hang-up."""
+UNABLE = "unable"
+"""A request to take back or to change something that no intent can; not an intent itself."""
 STEERING = frozenset({YES, NO, REPEAT, HELP, CANCEL, THANKS, HELLO})
 
 _SENTENCES: Mapping[str, tuple[str, ...]] = {
@@ -56,15 +61,20 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "(thanks|thank you) [very much] for [the|your] (help|information) (goodbye|bye|bye bye)",
         "(goodbye|bye|bye bye) [and] (thanks|thank you) [very much|so much]",
         "[no] [thanks|thank] [you] that is (all|everything) [i] [need|needed|wanted] [for] [today]",
-        "[no] that (will be|would be) (all|everything|it)",
+        "[no] that (will be|would be|was) (all|everything|it)",
+        "(that is it|that will do) (thanks|thank you|cheers)",
         "[no] (nothing else|nothing more|nothing)",
         "(hang up|end the call|finish the call|disconnect)",
-        "i am (done|finished)",
-        "have a (nice|good|great) (day|evening|one|night)",
-        "see you [later]",
+        "i am (done|finished|all set)",
+        "[you] have a (nice|good|great|lovely|wonderful|pleasant) (day|evening|one|night|weekend)",
+        "(good night|take care|ta ta|cheerio|cheers (then|now|mate))",
+        "(see|talk to|speak to|catch) you [again] [later|soon|then|around|tomorrow|next week]",
+        "(talk|speak) soon",
+        "see you [on|next] (monday|tuesday|wednesday|thursday|friday|saturday|sunday)",
+        "i (have to|need to|must|have got to|better|should) (go|run) [now]",
     ),
     THANKS: (
-        "[many] (thanks|thank you)",
+        "[many] (thanks|thank you|cheers)",
         "thank you [very|so] much",
         "(thanks|thank you) [very much] for [the|your] (help|information)",
         "(great|perfect|wonderful)",
@@ -75,18 +85,16 @@ _SENTENCES: Mapping[str, tuple[str, ...]] = {
         "are you there",
     ),
 }  # fmt: skip
+_WHICH = "[the|a|your] {transfer_destination:destination} [desk|department|team]"
+_WANT = "[i|you|we] [can|could|would|may] [i|you|we] [like|want|need|have]"
 _TRANSFER = (
-    "(transfer|connect|pass|put|forward) me [through|over|on] [to] <which> [desk|department|team]",
-    "<want> [to] (speak|talk) (to|with) <which> [desk|department|team]",
-    "<want> [get|give|have] [me] <which> [desk|department|team]",
+    f"(transfer|connect|pass|put|forward) me [through|over|on] [to] {_WHICH}",
+    f"{_WANT} [to] (speak|talk) (to|with) {_WHICH}",
+    f"{_WANT} [get|give|have] [me] {_WHICH}",
     "(transfer|connect|forward) me",
     "put me through",
-    "<want> [to] (speak|talk) (to|with) (someone|somebody|a person|a human|a colleague)",
+    f"{_WANT} [to] (speak|talk) (to|with) (someone|somebody|a person|a human|a colleague)",
 )
-_PIECES = {
-    "which": "[the|a|your] {transfer_destination:destination}",
-    "want": "[i|you|we] [can|could|would|may] [i|you|we] [like|want|need|have]",
-}
 _HUMANS = ("human", "person", "real person", "human being", "somebody", "someone", "agent")
 
 
@@ -103,11 +111,14 @@ def with_built_in(
         elif given.enabled and not given.sentences:
             more = {"sentences": sentences, "hang_up": given.hang_up or name == GOODBYE}
             intents[name] = given.model_copy(update=more)
+    out = rules.fallback.way_out
+    ends = out.hang_up and not out.transfer
+    intents[WAY_OUT] = Intent(before=out.say, transfer=out.transfer, hang_up=ends)
     destinations = destinations_of(toolbox)
     if destinations and TRANSFER not in rules.intents:
         lists[DESTINATIONS] = WordList(values=_said(destinations))
         intents[TRANSFER] = Intent(
-            sentences=tuple(_with_pieces(sentence) for sentence in _TRANSFER),
+            sentences=_TRANSFER,
             title="a person",
             slots={"destination": Slot(list=DESTINATIONS)},
             transfer="{destination}",
@@ -140,15 +151,9 @@ def _said(destinations: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     human`."""
     humans = destinations.keys() if len(destinations) == 1 else ("operator",)
     return {
-        name: (re.sub("[_-]", " ", name), described, *(_HUMANS if name in humans else ()))
+        name: (described, re.sub("[_-]", " ", name), *(_HUMANS if name in humans else ()))
         for name, described in destinations.items()
     }
-
-
-def _with_pieces(sentence: str) -> str:
-    for name, piece in _PIECES.items():
-        sentence = sentence.replace(f"<{name}>", piece)
-    return sentence
 
 
 def steering_of(intents: Mapping[str, Intent]) -> frozenset[str]:

@@ -91,24 +91,16 @@ def _calendar_day(words: list[str], today: date) -> date | None:
     if number is None or not 1 <= number <= 31:
         return None
     if not months:
-        return _next_day_of_month(number, today) if read_number(days) is None else None
-    return _next_date(number, _MONTH[months[0]], year, today)
+        return _coming(number, None, today) if read_number(days) is None else None
+    month = _MONTH[months[0]]
+    return _coming(number, month, today) if year is None else _date(year, month, number)
 
 
-def _next_day_of_month(day: int, today: date) -> date | None:
-    for ahead in range(13):
-        month = today.month - 1 + ahead
-        found = _date(today.year + month // 12, month % 12 + 1, day)
-        if found is not None and found >= today:
-            return found
-    return None
-
-
-def _next_date(day: int, month: int, year: int | None, today: date) -> date | None:
-    if year is not None:
-        return _date(year, month, day)
-    for ahead in range(9):
-        found = _date(today.year + ahead, month, day)
+def _coming(day: int, month: int | None, today: date) -> date | None:
+    """Return the next such day; without a month, that of any."""
+    for ahead in range(9 * 12):
+        year, number = divmod(today.year * 12 + today.month - 1 + ahead, 12)
+        found = _date(year, number + 1, day) if month in (None, number + 1) else None
         if found is not None and found >= today:
             return found
     return None

@@ -8,7 +8,7 @@ yielded, so an interruption between sentences leaves nothing half done.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from cordboard.agent_api.dialogue import DialogueSession, Doubt
@@ -40,6 +40,8 @@ from cordboard.speech.yes_or_no import is_plain_answer, read_yes_or_no
 
 _PICKS = {"first": 0, "former": 0, "second": 1, "last": 1, "latter": 1, "other": 1}
 """Words that choose between two by their order."""
+_MOST_OFFERS = 2
+"""Offers of a transfer in a row that the caller neither takes nor declines."""
 
 
 @dataclass(slots=True)
@@ -49,7 +51,8 @@ class _Turn:
     sentences: tuple[str, ...] = ()
     task: Task | None = None
     """Task to run after the sentences."""
-    way_out: bool = False
+    keys: bool = False
+    """True if the caller may choose the task's destination by a key, after the sentences."""
     repeats: bool = False
     """True if it repeats the last answer, which stays the last answer."""
 
@@ -118,10 +121,10 @@ class RulesDialogue:
         for sentence in turn.sentences:
             yield sentence
         if turn.task is not None:
+            if turn.keys:
+                await self._errands.choose_by_key(turn.task)
+                self._state, self._question = Idle(), ()
             async for sentence in self._carry_out(turn.task):
-                yield sentence
-        if turn.way_out:
-            async for sentence in self._leave():
                 yield sentence
 
     def interrupted(self, heard: str) -> None:
@@ -149,6 +152,8 @@ class RulesDialogue:
             return self._not_understood(silent=not text.strip())
         if reading.intent in self._grammar.steering:
             return self._steer(reading.intent)
+        if reading.intent == builtin.UNABLE:
+            return self._unable()
         if not reading.intent:
             return self._take_values(reading)
         if isinstance(self._state, ChoosingTask):
@@ -222,7 +227,7 @@ class RulesDialogue:
             return _Turn(again, repeats=True)
         said = self._intent(name).say
         if name == builtin.CANCEL:
-            return self._cancel(said)
+            return self._unable() if self._has_acted() else self._cancel(said)
         if name == builtin.HELP:
             text = self._phrases.help if self._errands.examples() else self._phrases.no_help
             return _Turn(self._filled(said or text) + self._question)
@@ -249,6 +254,8 @@ class RulesDialogue:
                 return _Turn(self._question)
             case Offering(intent=name) if self._grammar.slots.get(name):
                 return self._go_on(self._new_task(name))
+            case Asking(task=task, slot=slot) if task.lists[slot] == builtin.DESTINATIONS:
+                return self._offer_transfer(task)
             case Asking():
                 return _Turn(self._question)
         self._state = Idle()
@@ -268,6 +275,13 @@ class RulesDialogue:
         self._state = Idle()
         return self._say(self._phrases.how_can_i_help)
 
+    def _has_acted(self) -> bool:
+        """True if nothing is open, and the last task did something that cannot be taken back."""
+        task, state = self.task, self._state
+        done = isinstance(state, Idle) or (isinstance(state, Offering) and bool(state.intent))
+        acts = task is not None and task.intent not in self._grammar.harmless
+        return done and acts and task is not None and self._intent(task.intent).tool is not None
+
     def _cancel(self, said: str | None = None) -> _Turn:
         self._state = Offering()
         self._question, self._open = (), None
@@ -286,6 +300,8 @@ class RulesDialogue:
                     if asked and slot != asked and known and judged.value and other:
                         judged = Judged(None, (judged.value, known))  # not taken unasked
                     task.put(slot, judged)
+                if isinstance(self._state, Choosing) and self._state.slot not in reading.slots:
+                    task.guesses[self._state.slot] = self._state.guesses
                 return self._go_on(task)
         return self._not_understood(silent=False)
 
@@ -335,35 +351,27 @@ class RulesDialogue:
         spec = intent.slots.get(slot)
         unknown = slot in task.unknown
         task.unknown.discard(slot)
+        wrong = (spec.unknown if spec else None) or self._phrases.unknown
+        named = {"slot": slot.replace("_", " ")}
+        said = self._filled(wrong, **named) if unknown else ()
+        if task.lists[slot] == builtin.DESTINATIONS:
+            return self._offer_transfer(task, said)
         asked = task.asked.get(slot, 0)
         if asked > (spec.retries if spec else 2):
             return self._give_up()
         task.asked[slot] = asked + 1
-        named = {"slot": slot.replace("_", " "), "destinations": self._errands.destinations()}
-        default = self._phrases.ask
-        if task.lists[slot] == builtin.DESTINATIONS:
-            if len(self._grammar.finders[builtin.DESTINATIONS].values) == 1:
-                return self._offer_transfer(task)
-            default = self._phrases.ask_destination
-        questions = (spec.ask if spec else ()) or (default,)
+        questions = (spec.ask if spec else ()) or (self._phrases.ask,)
         question = self._filled(questions[min(asked, len(questions) - 1)], **named)
         self._state = Asking(task, slot)
         self._question = question
-        if not unknown:
-            return _Turn(question)
-        text = (spec.unknown if spec else None) or self._phrases.unknown
-        return _Turn(self._filled(text, **named) + question)
+        return _Turn(said + question)
 
     def _ask_which_task(self, tasks: tuple[Task, ...]) -> _Turn:
         self.task = tasks[0]
-        first, *others = (self._intent(task.intent).title for task in tasks)
-        if others:
-            question = self._filled(self._phrases.which_one, first=first, second=others[0])
-        else:
-            question = self._filled(self._phrases.did_you_mean, first=first)
-        return self._ask(ChoosingTask(tasks), question)
+        titles = [self._intent(task.intent).title for task in tasks]
+        return self._ask(ChoosingTask(tasks), self._which(titles))
 
-    def _which(self, guesses: Sequence[Value]) -> tuple[str, ...]:
+    def _which(self, guesses: Sequence[Value | str]) -> tuple[str, ...]:
         if len(guesses) == 1:
             return self._filled(self._phrases.did_you_mean, first=guesses[0])
         return self._filled(self._phrases.which_one, first=guesses[0], second=guesses[1])
@@ -382,11 +390,13 @@ class RulesDialogue:
         self._failures += 1
         fallback = self._rules.fallback
         texts = (fallback.silence if silent else ()) or fallback.reprompts
+        if offered := self._offered():
+            return self._offer_transfer(offered, self._filled(texts[0]))
         if self._failures > len(texts):
             return self._give_up()
         if isinstance(self._state, Asking):
             again = self._ask_slot(self._state.task, self._state.slot)
-            if again.way_out:
+            if again.task is not None or self._offered():
                 return again
             return _Turn(self._filled(texts[0]) + again.sentences)
         if isinstance(self._state, (Confirming, Choosing, ChoosingTask)):
@@ -400,20 +410,47 @@ class RulesDialogue:
         self._open = None
         fallback = self._rules.fallback
         if builtin.DESTINATIONS in self._grammar.finders and not fallback.way_out.transfer:
-            offer = self._offer_transfer(self._new_task(builtin.TRANSFER))
-            return _Turn(self._filled(fallback.reprompts[0]) + offer.sentences)
-        self._state = Idle()
-        self._question = ()
-        return _Turn(self._filled(fallback.way_out.say), way_out=True)
+            task = self._new_task(builtin.TRANSFER)
+            return self._offer_transfer(task, self._filled(fallback.reprompts[0]))
+        self._state, self._question = Idle(), ()
+        return _Turn(task=Task(builtin.WAY_OUT, {}))
 
-    def _offer_transfer(self, task: Task) -> _Turn:
-        values = [*self._grammar.finders[builtin.DESTINATIONS].values.values()]
-        state: State = Asking(task, "destination")
-        if len(values) == 1:
-            task.put("destination", Judged(values[0]))
-            state = Confirming(task)
+    def _unable(self) -> _Turn:
+        """Say that a request cannot be met, and offer a transfer if there is one."""
+        self._failures = 0
+        said = self._filled(self._phrases.unable)
+        if builtin.DESTINATIONS not in self._grammar.finders:
+            return _Turn(said)
+        return self._offer_transfer(self._offered() or self._new_task(builtin.TRANSFER), said)
+
+    def _offered(self) -> Task | None:
+        """Return the transfer whose offer waits for an answer."""
+        match self._state:
+            case Asking(task=task) | Confirming(task=task) if "destination" in task.asked:
+                return task if task.intent == builtin.TRANSFER else None
+        return None
+
+    def _offer_transfer(self, task: Task, said: tuple[str, ...] = ()) -> _Turn:
+        """Offer the destinations, `_MOST_OFFERS` times; then pass the caller on, by a key if keys
+        can be collected: a person understands more."""
+        known = self._grammar.finders[builtin.DESTINATIONS].values
+        first, *others = known.values()
+        offers = task.asked["destination"] = task.asked.get("destination", 0) + 1
+        if offers > _MOST_OFFERS:
+            last = self._rules.fallback.way_out.transfer or "operator"
+            task.put("destination", Judged(known.get(last.upper(), first)))
+            if not (menu := self._errands.key_menu()):
+                return replace(self._go_on(task), sentences=said)
+            turn = self._ask(Asking(task, "destination"), said + menu)
+            return replace(turn, task=task, keys=True)
+        if others:
+            state: State = Asking(task, "destination")
+            text = self._phrases.offer_transfer if said else self._phrases.ask_destination
+        else:
+            task.put("destination", Judged(first))
+            state, text = Confirming(task), self._phrases.offer_transfer
         named = {"destinations": self._errands.destinations()}
-        return self._ask(state, self._filled(self._phrases.offer_transfer, **named))
+        return self._ask(state, said + self._filled(text, **named))
 
     # Acting.
 
@@ -429,20 +466,11 @@ class RulesDialogue:
         elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
-        for sentence in self._keep(answer):
+        self._last_answer = answer or self._last_answer
+        for sentence in answer:
             yield sentence
         if intent.hang_up and outcome.worked:
             await self._errands.hang_up(task.intent)
-
-    async def _leave(self) -> AsyncIterator[str]:
-        for sentence in self._keep(await self._errands.leave()):
-            yield sentence
-
-    def _keep(self, answer: tuple[str, ...]) -> tuple[str, ...]:
-        """Remember the complete answer for `say again`."""
-        if answer:
-            self._last_answer = answer
-        return answer
 
     def _filled(self, text: str, task: Task | None = None, /, **more: object) -> tuple[str, ...]:
         return self._errands.filled(text, task, **more)

@@ -14,6 +14,7 @@ from cordboard.agents.rules import builtin
 from cordboard.agents.rules.grammar import Grammar
 from cordboard.agents.rules.speech import fill, fill_arguments
 from cordboard.agents.rules.states import Task
+from cordboard.agents.rules.values import Judged
 from cordboard.config.rules import Failure, Intent, Rules
 from cordboard.speech.sentences import split_sentences
 from cordboard.tools.tool import Status, ToolReply
@@ -21,6 +22,8 @@ from cordboard.tools.tool import Status, ToolReply
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MOST_EXAMPLES = 3
 _EXAMPLES = "{examples}"
+_KEY_SECONDS = 6
+"""Wait for a key after the menu; the caller's words are answered after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,11 @@ class Errands:
         intent = self._grammar.intents[task.intent]
         if intent.before:
             return self.filled(intent.before, task)
-        if intent.transfer:
-            name = str(fill_arguments(intent.transfer, self._fillings(task)))
-            return self._transferring(name)
-        return ()
+        if not intent.transfer:
+            return ()
+        name = fill_arguments(intent.transfer, self._fillings(task))
+        known = builtin.destinations_of(self._session.toolbox)
+        return self.filled(self._phrases.transferring, destination=known.get(name, name))
 
     async def run(self, task: Task) -> Outcome:
         """Run the task's tool, if it has one, and return the outcome. Never raises for its
@@ -71,32 +75,33 @@ class Errands:
             reason = "caller said goodbye" if why == builtin.GOODBYE else why
             await self._session.ask_tool(builtin.HANG_UP_TOOL, {"reason": reason})
 
-    async def leave(self) -> tuple[str, ...]:
-        """Leave the conversation when nothing is understood; return the words for when even that
-        fails."""
-        way_out = self._rules.fallback.way_out
-        if way_out.transfer:
-            arguments = {"destination": way_out.transfer}
-            reply = await self._session.ask_tool(builtin.TRANSFER_TOOL, arguments)
-            return () if reply.ok else self._failed(reply, None, None)
-        if way_out.hang_up:
-            await self.hang_up("caller could not be understood")
-        return ()
+    def key_menu(self) -> tuple[str, ...]:
+        """Return the sentences that offer the destinations by keys, where keys can be collected."""
+        named = builtin.destinations_of(self._session.toolbox).values()
+        if builtin.KEYS_TOOL not in self._tools or not 1 < len(named) < 10:
+            return ()
+        press = self._phrases.press
+        lines = (self.filled(press, key=n, destination=each) for n, each in enumerate(named, 1))
+        return tuple(sentence for line in lines for sentence in line)
+
+    async def choose_by_key(self, task: Task) -> None:
+        """Wait for a key of the menu, and put its destination into the task."""
+        wanted = {"count": 1, "terminator": "", "timeout_seconds": _KEY_SECONDS}
+        reply = await self._session.ask_tool(builtin.KEYS_TOOL, wanted)
+        named = self._grammar.finders[builtin.DESTINATIONS].values.values()
+        keys = {str(number): each for number, each in enumerate(named, 1)}
+        if chosen := keys.get(str(reply.data.get("digits"))):
+            task.put("destination", Judged(chosen))
 
     async def _run_tool(self, intent: Intent, task: Task) -> ToolReply | None:
-        fillings, confirmed = self._fillings(task), task.confirmed
-        if intent.transfer:
-            arguments = {"destination": str(fill_arguments(intent.transfer, fillings))}
-            return await self._session.ask_tool(
-                builtin.TRANSFER_TOOL, arguments, confirmed=confirmed
-            )
-        if intent.tool is None:
+        tool = builtin.TRANSFER_TOOL if intent.transfer else intent.tool
+        if tool is None:
             return None
-        template = intent.arguments
+        template = {"destination": intent.transfer} if intent.transfer else intent.arguments
         if template is None:
             template = {slot: f"{{{slot}}}" for slot in task.lists}
-        arguments = fill_arguments(template, fillings)
-        return await self._session.ask_tool(intent.tool, arguments, confirmed=confirmed)
+        arguments = fill_arguments(template, self._fillings(task))
+        return await self._session.ask_tool(tool, arguments, confirmed=task.confirmed)
 
     def _answer(self, intent: Intent, task: Task, reply: ToolReply | None) -> tuple[str, ...]:
         said = _answer_of(intent, task) or intent.say
@@ -110,12 +115,10 @@ class Errands:
             return self.filled(said, task, message=reply.message, data=reply.data)
         return () if intent.transfer else split_sentences(reply.message)
 
-    def _failed(
-        self, reply: ToolReply, intent: Intent | None, task: Task | None
-    ) -> tuple[str, ...]:
+    def _failed(self, reply: ToolReply, intent: Intent, task: Task) -> tuple[str, ...]:
         if reply.refused == "approval":  # its words are for a model, not for the caller
             return self.filled(self._phrases.cancelled)
-        own = intent.failures.get(cast(Failure, reply.status.value)) if intent else None
+        own = intent.failures.get(cast(Failure, reply.status.value))
         if own is not None:
             return self.filled(own, task, message=reply.message, data=reply.data)
         # The message of a refusal is written for a model: a limit, or a problem with arguments.
@@ -141,16 +144,8 @@ class Errands:
 
     def destinations(self) -> str:
         """Return all transfer destinations, as a list to be spoken."""
-        if builtin.DESTINATIONS not in self._grammar.finders:
-            return ""
-        names = [*builtin.destinations_of(self._session.toolbox).values()]
-        if len(names) < 2:
-            return "".join(names)
-        return f"{', '.join(names[:-1])} {self._phrases.or_} {names[-1]}"
-
-    def _transferring(self, destination: str) -> tuple[str, ...]:
-        spoken = destination.replace("_", " ").replace("-", " ")
-        return self.filled(self._phrases.transferring, destination=spoken)
+        *names, last = builtin.destinations_of(self._session.toolbox).values()
+        return f"{', '.join(names)} {self._phrases.or_} {last}" if names else last
 
     def _fillings(self, task: Task | None) -> dict[str, object]:
         return {**self._session.variables, **(task.values if task is not None else {})}

@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from cordboard.agents.rules.builtin import (
+    CANCEL,
     DESTINATIONS,
     GOODBYE,
     NO,
     REPEAT,
+    TRANSFER,
+    UNABLE,
     YES,
     steering_of,
     with_built_in,
@@ -30,7 +33,10 @@ from cordboard.agents.rules.matching import Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
+    CANCELLING,
+    CHANGING,
     FILLERS,
+    REPLACING,
     denied_places,
     is_common,
     plain,
@@ -38,6 +44,7 @@ from cordboard.agents.rules.words import (
     stem,
     tokenise,
     told_places,
+    undone_places,
 )
 from cordboard.config.rules import BUILT_IN_LISTS, Intent, Rules, WordList
 from cordboard.config.sentences import MAX_WORDINGS, Wording, read_sentence
@@ -173,9 +180,8 @@ class Grammar:
             near = _without_confusion(phrases.get(name, ()))
             around = Surroundings(near, alphabet, self.vocabulary, today)
             spans[name] = finder.find(tokens, around)
-        return Look(
-            text, tokens, words, spans, denied_places(tokens), told_places(tokens), self.vocabulary
-        )
+        denied, told, undone = denied_places(tokens), told_places(tokens), undone_places(tokens)
+        return Look(text, tokens, words, spans, denied, told, undone, self.vocabulary)
 
     def understand(self, look: Look, expected: Expected | None = None) -> Reading | None:
         """Return the meaning of the utterance; None when nothing fits. See the module's
@@ -194,15 +200,33 @@ class Grammar:
                 return answer
         light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else _NEARLY)
         best = nearest if light and nearest.intent in self.steering else top
-        other = expected and top.intent != expected.intent and top.words >= 1.0
+        same = expected is not None and top.intent == expected.intent
+        if CANCELLING in look.undoing:
+            other = not (same and top.undoes)
+        else:
+            other = not same and top.words >= 1.0 and not look.undone
         values = self._values(look, expected) if expected is not None and not other else None
         if values is not None and not (
             best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
         ):
             return values
-        if best.evidence < _WORTH_ASKING and best.distance > _NEARLY:
-            return None
+        confirming = expected is not None and not expected.asked
+        revises = confirming and look.undone and best.intent in self.harmless
+        if revises or (best.evidence < _WORTH_ASKING and best.distance > _NEARLY):
+            return self._undo(look, expected)
+        if best.intent == GOODBYE and expected is not None:
+            return None  # `that's it` may be a yes
         return self._decide(look, best, scores)
+
+    def _undo(self, look: Look, expected: Expected | None) -> Reading | None:
+        """Return the reading of a request to take back or to change something that no intent can:
+        what is being discussed may be cancelled, and what is to be confirmed may be changed."""
+        if expected is None or expected.intent == TRANSFER:
+            return Reading(UNABLE, {}, {}, {}) if look.undone else None
+        if CANCELLING in look.undoing and CANCEL in self.steering:
+            return Reading(CANCEL, {}, {}, {}, verbatim=True)
+        changes = CHANGING in look.undoing and not expected.asked and NO in self.steering
+        return Reading(NO, {}, {}, {}) if changes else None
 
     def _yes_or_no(self, text: str) -> Reading | None:
         if not is_only_an_answer(text):
@@ -214,10 +238,13 @@ class Grammar:
         """Return an answer to the current question, or a correction."""
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
+        replaces = any(token.text in REPLACING for token in look.tokens) or _corrects(look)
         filled = fill(look, lists, cues, asked)
-        if not asked and not filled and _corrects(look):
-            names = [slot for slot, name in lists.items() if self.finders[name].spec.type == "name"]
-            filled = fill(look, lists, cues, names[0]) if names else filled
+        if not filled and replaces:  # `make it four`, `no, Smith`
+            kinds = ("number", "time", "name" if not asked and _corrects(look) else "")
+            bare = [slot for slot, name in lists.items() if self.finders[name].spec.type in kinds]
+            found = [values for slot in bare if (values := fill(look, lists, cues, slot))]
+            filled = found[0] if len(found) == 1 else {}
         slots = {
             slot: found.judged
             for slot, found in filled.items()
@@ -231,7 +258,7 @@ class Grammar:
         if not slots:
             return None
         filled = {slot: found for slot, found in filled.items() if slot in slots}
-        return Reading("", slots, filled, lists, corrects=_corrects(look))
+        return Reading("", slots, filled, lists, corrects=replaces)
 
     def _decide(self, look: Look, best: Score, scores: Sequence[Score]) -> Reading | None:
         """Return the reading of the best intent: sure, with a rival that is nearly level, or to be
@@ -247,13 +274,14 @@ class Grammar:
             return replace(reading, rival=rival)
         sure = best.distance <= _VERBATIM
         if self._asks(reading):
-            sure = sure or best.evidence >= _ENOUGH
+            sure = (sure or best.evidence >= _ENOUGH) and best.undoes
         elif name in self.harmless:
             told = best.words >= _WORTH_ASKING and not look.is_over
             sure = sure or (best.evidence >= _ENOUGH and told)
         else:  # "why did you talk to a human"
             void = look.denied | look.told
-            sure = sure and not any(look.tokens[place].is_content for place in void)
+            void_words = any(look.tokens[place].is_content for place in void)
+            sure = best.distance <= _EXACT or (sure and best.undoes and not void_words)
         if sure and not rival:
             return replace(reading, verbatim=best.distance <= _WHOLE)
         return replace(reading, sure=False) if self._titled(name) else None
@@ -292,7 +320,8 @@ class Grammar:
                 heard = {
                     stem(token.said): [(place, place + 1, 1.0)] for place, token in enumerate(part)
                 }
-                piece = Look("", part, heard, {}, denied_places(part), frozenset(), self.vocabulary)
+                denied, none = denied_places(part), frozenset[int]()
+                piece = Look("", part, heard, {}, denied, none, none, self.vocabulary)
                 if self.matcher.distances(piece).get(name, 1.0) <= 0.1:
                     return Reading(name, {}, {}, {}, verbatim=True)
         return None
@@ -340,6 +369,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
     names = {t.text for f in finders.values() for said in f.spec.values.values() for n in said
              for t in tokenise(n)}  # fmt: skip
     entries, phrases, limits = _index_entries(words, finders)
+    harmless = frozenset(n for n, i in intents.items() if is_harmless(i, toolbox))
     return Grammar(
         intents=intents,
         steering=steering,
@@ -349,9 +379,9 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
         names=frozenset(words | names),
         entries=entries,
         index=SoundIndex(phrases, limits),
-        matcher=Matcher(rows, intents, telling, wordings),
+        matcher=Matcher(rows, intents, telling, wordings, harmless),
         cues=_cues(rows),
-        harmless=frozenset(n for n, i in intents.items() if is_harmless(i, toolbox)),
+        harmless=harmless,
     )
 
 

@@ -17,7 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from cordboard.agents.rules.values import Span
-from cordboard.agents.rules.words import FILLERS, Token, is_common, stem, tokenise
+from cordboard.agents.rules.words import (
+    CANCELLING,
+    CHANGING,
+    FILLERS,
+    Token,
+    is_common,
+    stem,
+    tokenise,
+)
 from cordboard.config.rules import Intent
 from cordboard.config.sentences import Position, Wording
 
@@ -56,8 +64,16 @@ class Look:
     """Places of negated words."""
     told: frozenset[int]
     """Places of words in reported speech, or about another time."""
+    undone: frozenset[int]
+    """Places of words that name what the caller wants to take back or to change."""
     known: Collection[str]
     """The context's own words."""
+
+    @property
+    def undoing(self) -> tuple[frozenset[str], ...]:
+        """`CANCELLING`, `CHANGING`, both or neither, by the verbs at the places `undone`."""
+        verbs = {self.tokens[place].text for place in self.undone}
+        return tuple(each for each in (CANCELLING, CHANGING) if not each.isdisjoint(verbs))
 
     @property
     def is_over(self) -> bool:
@@ -86,6 +102,9 @@ class Score:
     """Evidence of words."""
     values: float = 0.0
     """Evidence of values."""
+    undoes: bool = True
+    """False if the caller asks to take back or to change something, and this intent, which acts,
+    has no such words."""
 
     @property
     def evidence(self) -> float:
@@ -106,10 +125,16 @@ class _Evidence:
     lists: Mapping[str, float]
     keywords: Sequence[re.Pattern[str]]
     """Patterns over stems."""
+    harmless: bool
 
     def weigh(self, heard: Collection[str], text: str) -> float:
         words = sum(self.words.get(word, 0.0) for word in heard)
         return words + sum(1.0 for pattern in self.keywords if pattern.search(text))
+
+    def knows(self, words: Collection[str]) -> bool:
+        """True if one of these words speaks for the intent."""
+        stems = [stem(word) for word in words]
+        return any(self.weigh((word,), f"{word} ") for word in stems)
 
 
 class Matcher:
@@ -121,9 +146,11 @@ class Matcher:
         intents: Mapping[str, Intent],
         lists: Mapping[str, Mapping[str, bool]],
         wordings: Callable[[str], Iterable[Wording]],
+        harmless: Collection[str],
     ) -> None:
         """`rows`: intent and wording of every sentence. `lists`: intents that evidence may speak
-        for → lists of their slots → True if the values are names. `wordings` reads a template."""
+        for → lists of their slots → True if the values are names. `wordings` reads a template.
+        `harmless`: intents that may run needlessly."""
         self._fill_table(list(dict.fromkeys(rows)))
         stems: dict[str, set[str]] = {}
         for name in lists:
@@ -141,6 +168,7 @@ class Matcher:
                     for found, named in lists[name].items()
                 },
                 [_pattern(w) for text in intents[name].keywords for w in wordings(text)],
+                name in harmless,
             )
             for name in lists
         ]
@@ -169,31 +197,20 @@ class Matcher:
     def scores(self, look: Look) -> list[Score]:
         """Return the scores of the intents that may be meant, the best first."""
         distances = self.distances(look)
-        idle = look.denied | look.dated
-        heard = {
-            word
-            for word, places in look.heard.items()
-            if any(
-                sure >= _SURELY
-                and start not in idle
-                and (end - start > 1 or look.tokens[start].is_content)
-                for start, end, sure in places
-            )
-        }
-        values = {
-            name
-            for name, spans in look.spans.items()
-            for s in spans
-            if s.is_clear and (s.named or s.cost < _DOUBTFUL) and s.start not in look.denied
-        }
-        text = "".join(f"{stem(token.text)} " for token in look.tokens)
-        found = {name: Score(name, distance) for name, distance in distances.items()}
+        asked, said = look.undoing, _observed(look, frozenset())
+        others = _observed(look, look.undone) if asked else said
+        found = []
         for each in self._evidence:
+            distance = distances.pop(each.intent, 1.0)
+            undoes = not asked or any(each.knows(words) for words in asked)
+            undoes = undoes or (each.harmless and CANCELLING not in asked)
+            heard, values, text = said if undoes else others
             words, given = each.weigh(heard, text), sum(each.lists.get(n, 0.0) for n in values)
-            if words or given:
-                distance = distances.get(each.intent, 1.0)
-                found[each.intent] = Score(each.intent, distance, words, given)
-        return sorted(found.values(), key=lambda s: (not s.evidence, -s.total))
+            distance = distance if undoes else 1.0
+            if words or given or distance < 1.0:
+                found.append(Score(each.intent, distance, words, given, undoes))
+        found += [Score(name, distance) for name, distance in distances.items()]
+        return sorted(found, key=lambda s: (not s.evidence, -s.total))
 
     def distances(self, look: Look) -> dict[str, float]:
         """Return the distance of each intent's nearest sentence, if it is less than 1."""
@@ -223,6 +240,31 @@ class Matcher:
                 break
             best.setdefault(self._intents[row], float(distance[row]))
         return best
+
+
+def _observed(look: Look, idle: frozenset[int]) -> tuple[set[str], set[str], str]:
+    """Return the stems of the content words that were heard, the lists with a value, and the text
+    as stems; without the words at the places `idle`."""
+    void = look.denied | idle
+    passive = void | look.dated
+    heard = {
+        word
+        for word, places in look.heard.items()
+        if any(
+            sure >= _SURELY
+            and start not in passive
+            and (end - start > 1 or look.tokens[start].is_content)
+            for start, end, sure in places
+        )
+    }
+    values = {
+        name
+        for name, spans in look.spans.items()
+        for s in spans
+        if s.is_clear and (s.named or s.cost < _DOUBTFUL) and s.start not in void
+    }
+    tokens = (token for place, token in enumerate(look.tokens) if place not in idle)
+    return heard, values, "".join(f"{stem(token.text)} " for token in tokens)
 
 
 def _added(look: Look, place: int) -> float:

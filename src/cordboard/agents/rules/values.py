@@ -31,7 +31,7 @@ from cordboard.agents.rules.times import (
     read_time,
     say_time,
 )
-from cordboard.agents.rules.words import Token
+from cordboard.agents.rules.words import CANCELLING, REPLACING, Token
 from cordboard.config.rules import WordList
 
 CODE_LENGTH = 4
@@ -46,7 +46,7 @@ _BARE = 0.1
 """Cost of a figure without a word that shows its kind: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
 _NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
-_NO_NAME = NUMBER_WORDS | DATE_WORDS | {"name"}
+_NO_NAME = NUMBER_WORDS | DATE_WORDS | REPLACING | CANCELLING | {"name"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,12 +64,25 @@ _ASKING = frozenset("how what when where which".split())
 _FAREWELLS = frozenset(("bye", "goodbye"))
 _REPORTS = frozenset("say says said tells told asked thinks thought wrote".split())
 _CALLER = frozenset(("i", "we", "me", "us", "to"))
+CANCELLING = frozenset(
+    "cancel delete remove undo scrap withdraw cancelled canceled deleted removed"
+    " cancellation".split()
+)
+CHANGING = frozenset(
+    "change changes move reschedule postpone changed moved rescheduled postponed".split()
+)
+REPLACING = CHANGING | frozenset("no rather actually instead make mean meant".split())
+"""Words beside which another value replaces a known one."""
+_WANTING = frozenset("want need like have get".split())
+_BEFORE_NOUNS = frozenset("a an the this that my your his her any of for with".split())
 _NOT_NOW = frozenset("was were had did yesterday ago already last used later".split())
 
 _LETTERS = re.compile(r"(?<![\w'])(?:[A-Za-z][.\-] ?){2,}[A-Za-z]?(?![\w'])\.?")
 _WORD = re.compile(
     r"\d{1,2}:\d{2}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|s)?|[^\W\d_]+(?:['.\-][^\W\d_]+)*\.?"
 )
+_LONG_L = re.compile(r"([aeiouy]\w*[aeiouy])ll$")
+"""`cancelled` and `canceled`, but not `called`."""
 _TEMPLATE_WORD = re.compile(r"(?<![{<\w'])[^\W_](?:[\w'\-]*\w)?(?![\w}>':])")
 _FOLD = str.maketrans(
     {"\u2019": "'", "\u02bc": "'", "`": "'", "\u2013": "-", "\u2014": " ", "æ": "ae", "ø": "o"}
@@ -183,8 +196,9 @@ def stem(word: str) -> str:
     for ending in ("ing", "ies", "ed", "es", "s", "y", "e"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3:
-            return root[:-1] if root[-1] == root[-2] and root[-1] not in "ls" else root
-    return word
+            word = root[:-1] if root[-1] == root[-2] and root[-1] not in "ls" else root
+            break
+    return _LONG_L.sub(r"\1l", word)
 
 
 def denied_places(tokens: Sequence[Token]) -> frozenset[int]:
@@ -229,6 +243,30 @@ def told_places(tokens: Sequence[Token]) -> frozenset[int]:
             told = True
             places.update(clause)
         if told:
+            places.add(place)
+    return frozenset(places)
+
+
+def undone_places(tokens: Sequence[Token]) -> frozenset[int]:
+    """Return the places of clauses that ask to take back or to change what they name: `cancel my
+    appointment`, `I want my appointment moved`. A noun (`an oil change`) asks for neither, unless
+    it is made (`make a change to my appointment`)."""
+    places: set[int] = set()
+    clause: list[int] = []
+    undone = False
+    for place, token in enumerate(tokens):
+        if token.after_stop or token.text in _TURNS:
+            clause, undone = [], False
+        clause.append(place)
+        before = tokens[place - 1].text if len(clause) > 1 else "to"
+        if token.text in CANCELLING | CHANGING and not undone:
+            ahead = {tokens[p].text for p in clause}
+            verb = not token.text.endswith("ed") and is_common(before)
+            undone = verb and before not in _BEFORE_NOUNS
+            if not undone and not ahead.isdisjoint({"make"} if verb else _WANTING):
+                undone = True
+                places.update(clause)
+        if undone:
             places.add(place)
     return frozenset(places)
 

@@ -12,6 +12,7 @@ import orjson
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.observe.metrics import Metrics
+from cordboard.tools.desk.desk import SilentObserver
 from cordboard.tools.tool import Status, ToolAsk, ToolReply, ToolSpec
 
 MOST_SENT = 4_096
@@ -76,7 +77,7 @@ def _as_recorded(data: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         room = min(room - 1, room * MOST_SENT // size)  # quotes are written as two bytes
 
 
-class PhaseRecords:
+class PhaseRecords(SilentObserver):
     """A desk's observer. Before a call, tool calls are lines of its ledger, in the greeting's turn;
     after the call the ledger is closed, and they are only counted."""
 
@@ -89,13 +90,7 @@ class PhaseRecords:
         if self._ledger is not None:
             self._ledger.record(asked_event(ask, spec))
 
-    def filler(self, ask: ToolAsk, text: str) -> None:
-        """Do nothing: there is no listener."""
-
     def answered(self, ask: ToolAsk, spec: ToolSpec | None, reply: ToolReply) -> None:
         if self._ledger is not None:
             self._ledger.record(answered_event(ask, reply, to_agent=False))
         count(self._metrics, self._context, spec, reply)
-
-    def late(self, ask: ToolAsk, spec: ToolSpec, reply: ToolReply) -> None:
-        """Do nothing: the answer is useless now; the desk logs it."""

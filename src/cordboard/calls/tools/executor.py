@@ -25,7 +25,7 @@ from cordboard.calls.speech_queue import SpeechQueue
 from cordboard.calls.tools.events import answered_event, asked_event, count
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.desk.desk import Desk
-from cordboard.tools.tool import Filler, ToolAsk, ToolReply, ToolSpec
+from cordboard.tools.tool import ToolAsk, ToolReply, ToolSpec
 
 log = structlog.get_logger()
 
@@ -134,8 +134,8 @@ class ToolOutlets:
 
     changed: Callable[[], None]
     """A tool call has begun or ended."""
-    filler_expected: Callable[[float], None]
-    """A tool has its own filler at that loop time, if it has not answered by then."""
+    filler_delay: Callable[[float], float]
+    """Seconds to the first filler of a tool that begins now, by its threshold in seconds."""
     late_came: Callable[[], None]
     """There is a late answer, to be spoken when it fits."""
     failed: Callable[[str], None]
@@ -226,11 +226,10 @@ class ToolExecutor:
     # Reports of the desk.
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
-        slow = spec.filler if spec is not None and not ask.parent else Filler()
-        if slow.threshold_ms > 0 and slow.messages:
-            expected = self._loop.time() + slow.threshold_ms / 1000
-            self._outlets.filler_expected(expected)
         self._ledger.record(asked_event(ask, spec))
+
+    def filler_delay(self, threshold: float) -> float:
+        return self._outlets.filler_delay(threshold)
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """Pass on a tool's own filler; the speech queue decides about it. A tool that continues

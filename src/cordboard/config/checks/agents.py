@@ -58,10 +58,9 @@ def _ending_models(config: Config, document: Document) -> Problems:
         provider = config.providers.get(name)
         for paid in paid_parts(provider) if provider is not None else ():
             place: KeyPath = ("providers", name, *((paid.key,) if paid.key else ()))
-            for model in paid.section.paid_models:
-                if day := paid.section.end_of(model):
-                    message = f"the model {model} ends on {day}, says its vendor; choose another"
-                    yield document.problem(place, message, fatal=False)
+            for model, day in paid.section.ending_models.items():
+                message = f"the model {model} ends on {day}, says its vendor; choose another"
+                yield document.problem(place, message, fatal=False)
 
 
 def _models_in_files(config: Config, document: Document) -> Problems:

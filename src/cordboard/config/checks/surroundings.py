@@ -1,5 +1,5 @@
 """Warnings about the machine: ports that other machines can reach, folders that cannot be written,
-files that every user can read.
+files that every user can read, secrets of providers that stand in the configuration itself.
 
 Only `cordboard check` runs them: a deliberately open port needs no warning at every start, and the
 engine itself reports an unwritable folder on `/ready`.
@@ -11,9 +11,13 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
 
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.secrets import names_a_secret
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
@@ -31,6 +35,7 @@ def check_surroundings(
     yield from _audiosocket(config, document)
     yield from _rtp(config, document)
     yield from _secrets(secret_files, document)
+    yield from _written_secrets(config, document)
     yield from _records(config, document)
 
 
@@ -85,6 +90,30 @@ def _secrets(secret_files: Mapping[Path, KeyPath], document: Document) -> Proble
         if _mode_of(path) & stat.S_IROTH:
             message = f"everybody on this machine can read the secret in {path}; chmod o= {path}"
             yield document.problem(place, message, fatal=False)
+
+
+def _written_secrets(config: Config, document: Document) -> Problems:
+    """The file may be in a repository: the secrets of providers should stand elsewhere."""
+    for name, provider in config.providers.items():
+        for place in _secret_places(provider, ("providers", name)):
+            if document.has(place) and place not in document.from_outside:
+                message = "the secret stands in this file; put it into the environment: ${NAME}"
+                yield document.problem(place, message, fatal=False)
+
+
+def _secret_places(value: Any, place: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(value, SecretStr):
+        if "headers" not in place or names_a_secret(str(place[-1])):
+            yield place
+    elif isinstance(value, BaseModel):
+        for key, item in value:
+            yield from _secret_places(item, (*place, key))
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _secret_places(item, (*place, key))
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _secret_places(item, (*place, index))
 
 
 def _records(config: Config, document: Document) -> Problems:

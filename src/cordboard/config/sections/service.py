@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
@@ -11,6 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from cordboard.config.patterns import HEADER_NAME, HEADER_VALUE, URL
 from cordboard.config.remote_url import is_loopback
+from cordboard.config.sections.model_ends import end_in
 from cordboard.config.sections.parts import PartSection
 
 Keyterms: TypeAlias = Annotated[
@@ -19,7 +19,6 @@ Keyterms: TypeAlias = Annotated[
 """Names and words of the trade."""
 
 
-_SNAPSHOT = re.compile(r"-\d{4}-?\d\d-?\d\d$")
 _CONNECTION_HEADERS = frozenset(
     (
         *("accept", "accept-encoding", "connection", "content-length", "content-type", "host"),
@@ -97,7 +96,12 @@ class Service(PartSection):
         is known."""
         if self.base_url is not None:
             return ""
-        return self.model_ends.get(_SNAPSHOT.sub("", model), "")
+        return end_in(self.model_ends, model)
+
+    @property
+    def ending_models(self) -> Mapping[str, str]:
+        """The models in use whose vendors have announced their end → the day (YYYY-MM-DD)."""
+        return {model: day for model in self.paid_models if (day := self.end_of(model))}
 
     def key(self, environ: Mapping[str, str]) -> tuple[str, str]:
         """Return the key and its origin (`api_key`, `headers` or a variable's name); both empty

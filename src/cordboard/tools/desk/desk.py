@@ -80,6 +80,10 @@ class DeskObserver(Protocol):
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         """A tool call came in. `spec` is None when the toolbox has no such tool."""
 
+    def filler_delay(self, threshold: float) -> float:
+        """Return the seconds to the first filler of a tool that begins now. `threshold`: the
+        operator's seconds."""
+
     def filler(self, ask: ToolAsk, text: str) -> None:
         """The tool is slow: speak the text now."""
 
@@ -95,6 +99,10 @@ class SilentObserver:
 
     def asked(self, ask: ToolAsk, spec: ToolSpec | None) -> None:
         """Ignore it."""
+
+    def filler_delay(self, threshold: float) -> float:
+        """Return the threshold."""
+        return threshold
 
     def filler(self, ask: ToolAsk, text: str) -> None:
         """Ignore it."""
@@ -141,6 +149,7 @@ class Desk:
             CallAnswers(toolbox.cache, clock),
             toolbox.known_secrets,
             self._step,
+            self._observer.filler_delay,
             self._fill,
             self._ended,
             self._late,

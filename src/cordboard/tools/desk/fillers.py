@@ -1,8 +1,8 @@
 """Fillers while a tool is slow: their sentences and times.
 
-The first comes after the tool's threshold, another after each `repeat_ms` more. At most
-`MAX_WITHOUT_PROGRESS` are spoken, and one more for each progress report of the tool. No sentence is
-spoken twice in a row in a call if there is another to choose.
+The first comes after the tool's threshold, or earlier where the call wants it; another after each
+`repeat_ms` more. At most `MAX_WITHOUT_PROGRESS` are spoken, and one more for each progress report
+of the tool. No sentence is spoken twice in a row in a call if there is another to choose.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ class FillerTimer:
         self._next_at: float | None = None
         """Earliest loop time of the next filler, once only progress can trigger one."""
 
-    def start(self) -> None:
-        """Start the timer when the tool begins."""
+    def start(self, delay: Callable[[float], float]) -> None:
+        """Start the timer when the tool begins. `delay(threshold)`: seconds to the first filler."""
         if self._filler.threshold_ms > 0 and self._filler.messages:
-            self._timer.start(self._filler.threshold_ms / 1000)
+            self._timer.start(delay(self._filler.threshold_ms / 1000))
 
     def progress(self) -> None:
         """Allow one more filler: the tool is still at work."""

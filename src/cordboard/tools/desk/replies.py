@@ -26,7 +26,7 @@ from cordboard.tools.tool import (
 
 MAX_NAMES = 50
 """Available tools named to an agent that requested an unknown tool."""
-LEFT_OUT = "all: the message says it"
+LEFT_OUT = "all: this agent gets the message alone"
 """The cut of data that an agent is not given beside a message with words of its own."""
 CANCELLED = ToolResult(Status.CANCELLED, "The request was cancelled.")
 

@@ -104,6 +104,8 @@ class RunParts:
     known: KnownSecrets
     step: Callable[[Run, str, JsonObject], Coroutine[None, None, ToolResult]]
     """Runs one step of a workflow: an ask like all others."""
+    filler_delay: Callable[[float], float]
+    """See `DeskObserver.filler_delay`."""
     filler: Callable[[Run], None]
     """Called when the tool is slow and the caller should hear a filler."""
     ended: Callable[[Run], None]
@@ -206,7 +208,7 @@ class Run:
             self._overdue = False
             self._deadline.start(self._patience)
             if self.asked.parent is None:
-                self._fillers.start()
+                self._fillers.start(self.parts.filler_delay)
         waiter: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         asked.run = self
@@ -335,7 +337,7 @@ class Run:
         self.begun = True
         self._deadline.start(self._patience)
         if self.asked.parent is None:
-            self._fillers.start()
+            self._fillers.start(self.parts.filler_delay)
         result = await self.parts.known.masked(await self._told_by_tool())
         if not self.asked.keys:
             self.parts.answers.keep(self.spec, self.key, result)

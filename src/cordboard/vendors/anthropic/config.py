@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cordboard.config.section import Section
 from cordboard.config.sections.language_model import ModelBrain
+from cordboard.config.sections.model_ends import ANTHROPIC_MODEL_ENDS
 
 
 class Thinking(Section):
@@ -35,7 +36,7 @@ class AnthropicBrain(ModelBrain):
 
     key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     # anthropic 2.12, `DEPRECATED_MODELS`
-    model_ends: ClassVar[Mapping[str, str]] = {"claude-sonnet-4-5": "2026-11-30"}
+    model_ends: ClassVar[Mapping[str, str]] = ANTHROPIC_MODEL_ENDS
     domain: ClassVar[str] = "anthropic.com"
 
     type: Literal["anthropic"] = Field(description="The kind of brain.")

@@ -140,7 +140,7 @@ def _blocks(message: Message) -> list[JsonObject]:
 
 
 def _use(wish: ToolWish) -> JsonObject:
-    given = arguments_of(wish)
+    given = arguments_of(wish) or {}
     return {"type": "tool_use", "id": wish.wish_id, "name": wish.name, "input": given}
 
 

@@ -8,12 +8,19 @@ context.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
 from cordboard.config.patterns import SECURE_URL
 from cordboard.config.section import Section
+from cordboard.config.sections.model_ends import (
+    ANTHROPIC_MODEL_ENDS,
+    OPENAI_MODEL_ENDS,
+    end_in,
+)
 from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider, SlowResponse
 from cordboard.config.sections.service import Keyterms, Service
@@ -26,6 +33,11 @@ _ThinkType: TypeAlias = Literal[
 _REASONING: tuple[_ThinkType, ...] = ("open_ai", "groq", "deepgram")
 _ONLY_V1 = ("language", "smart_format")
 _ONLY_V2 = ("language_hints", "eot_threshold", "eager_eot_threshold", "eot_timeout_ms")
+_MODEL_ENDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "open_ai": ("openai.com", OPENAI_MODEL_ENDS),
+    "anthropic": ("anthropic.com", ANTHROPIC_MODEL_ENDS),
+}
+"""Vendor of a model that Deepgram uses → its domain, and the announced ends of its models."""
 _Term = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -272,6 +284,22 @@ class DeepgramAgentProvider(RealtimeProvider):
     @property
     def paid_models(self) -> tuple[str, ...]:
         return (self.think.provider.model,)
+
+    @property
+    def ending_models(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        thinking, speaking = (
+            (self.think, *self.think_fallbacks),
+            (self.speak, *self.speak_fallbacks),
+        )
+        parts: tuple[DeepgramThink | DeepgramSpeak, ...] = (*thinking, *speaking)
+        for part in parts:
+            domain, ends = _MODEL_ENDS.get(part.provider.type, ("", {}))
+            model = getattr(part.provider, "model", "")
+            host = urlsplit(part.endpoint.url).hostname or "" if part.endpoint else domain
+            if f".{host}".endswith(f".{domain}") and (day := end_in(ends, model)):
+                found[model] = day
+        return found
 
     @model_validator(mode="after")
     def _language_once(self) -> Self:

@@ -30,7 +30,7 @@ from cordboard.agent_api.stt import (
 )
 from cordboard.audio.vad import RATE
 from cordboard.errors import FailureKind, RecogniserError
-from cordboard.net.failures import kind_of_status
+from cordboard.net.failures import connection_gone
 from cordboard.net.service_websocket import Address, NotConnected, ServiceConnection
 from cordboard.net.tls import trusted
 
@@ -255,10 +255,10 @@ class DeepgramListening:
             if question.goes_on or messages != self._messages or not expected:
                 return  # with the text so far
             if reopened:
-                problem = f"{self._service.provider} is connected and says nothing"
-                raise RecogniserError(problem, "stalled")
+                reason = f"{self._service.provider} is connected and says nothing"
+                raise RecogniserError(reason, "stalled")
             reopened = True
-            self._lost(None, "the service has fallen silent")
+            self._lost(None, "it has fallen silent")
 
     def _look_at(self, question: _Question) -> None:
         if not question.answered.done() and self._wire.is_answered(question.end, question.number):
@@ -272,12 +272,13 @@ class DeepgramListening:
             self._malformed += 1
             log.warning("recogniser_message_malformed", call_id=self._call.call_id)
             if self._malformed >= MALFORMED_MOST:
-                self._fail("sends malformed messages", "garbage")
+                reason = f"{self._service.provider} sends malformed messages"
+                self._fail(reason, "garbage")
             return
         self._malformed = 0
         self._messages += 1
         if wire.problem:
-            self._lost(None, f"the service says: {wire.problem}")
+            self._lost(None, wire.problem)
             return
         self._forget((wire.covered - (self._heard - len(self._kept) // 2)) * 2)
         for question in self._questions:
@@ -291,7 +292,7 @@ class DeepgramListening:
 
     def connection_lost(self, code: int | None, problem: str) -> None:
         if code in _REFUSED_CODES and not self._messages:
-            self._fail(problem, "refused")
+            self._fail(connection_gone(self._service.provider, code, problem), "refused")
         else:
             self._lost(code, problem)
 
@@ -308,7 +309,8 @@ class DeepgramListening:
             return
         self._losses = [at for at in self._losses if now - at < LOSSES_WITHIN] + [now]
         if len(self._losses) > MOST_LOSSES:
-            self._fail(f"loses its connection again and again: {problem}", "dropped")
+            reason = f"{self._service.provider} loses its connection again and again"
+            self._fail(f"{reason}{f': {problem}' if problem else ''}", "dropped")
         else:
             self._connect_if_needed()
 
@@ -320,7 +322,7 @@ class DeepgramListening:
         """Connect within a few attempts, or fail for good."""
         try:
             tls = await asyncio.to_thread(self._service.tls)
-            refused = NotConnected(None, None, "it closes each connection at once")
+            refused = NotConnected(f"{self._service.provider} closes each connection at once")
             for pause in BACKOFF:
                 await asyncio.sleep(pause)
                 connection = ServiceConnection(self._service.address, self._service.provider)
@@ -333,11 +335,9 @@ class DeepgramListening:
                     continue
                 if self._introduce(connection):
                     return
-            status = refused.status
-            kind = "connect" if status is None else kind_of_status(status)
-            self._fail(refused.problem, kind)
+            self._fail(str(refused), refused.kind)
         except OSError as error:  # of the trusted certificates
-            self._fail(f"cannot connect safely: {error}", "internal")
+            self._fail(f"the trusted certificates cannot be read: {error}", "internal")
 
     def _introduce(self, connection: ServiceConnection) -> bool:
         """Send a new connection the sound that is not yet understood, and repeat the requests. True
@@ -357,10 +357,10 @@ class DeepgramListening:
             self._put(question)
         return True
 
-    def _fail(self, problem: str, kind: FailureKind) -> None:
+    def _fail(self, reason: str, kind: FailureKind) -> None:
         if self._failure is not None or self._closed:
             return
-        self._failure = RecogniserError(f"{self._service.provider}: {problem}", kind)
+        self._failure = RecogniserError(reason, kind)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()

@@ -14,7 +14,7 @@ from cordboard.agents.pipeline.kept_connections import KeptConnections, Speaking
 from cordboard.agents.pipeline.pcm_stream import PcmStream
 from cordboard.agents.pipeline.service_voice import PaidBy, ServiceVoice
 from cordboard.errors import VoiceError
-from cordboard.net.failures import kind_of_status
+from cordboard.net.failures import connection_gone
 from cordboard.net.service_websocket import (
     Address,
     NotConnected,
@@ -43,7 +43,7 @@ class _Mouthpiece(SpeakingConnection):
     """One connection."""
 
     def __init__(self, connection: ServiceConnection, rate: int) -> None:
-        super().__init__(connection, rate, _SERVICE)
+        super().__init__(connection, rate)
         self._malformed = 0
         self._flushes: deque[float] = deque(maxlen=FLUSHES)
         connection.take(self)
@@ -77,13 +77,13 @@ class _Mouthpiece(SpeakingConnection):
             case Told.CLEARED:
                 self._clearing = False
             case Told.REFUSED:
-                self._fail(f"the service says: {words}", "refused")
+                self._fail(f"{_SERVICE}: {words}", "refused")
             case Told.BUSY if not self._clearing:
-                self._fail(f"the service says: {words}", "quota")
+                self._fail(f"{_SERVICE}: {words}", "quota")
             case Told.MALFORMED:
                 self._malformed += 1
                 if self._malformed >= _MOST_MALFORMED:
-                    self._fail("sends malformed messages", "garbage")
+                    self._fail(f"{_SERVICE} sends malformed messages", "garbage")
         self._news.set()
 
     def receive_binary(self, data: bytes) -> None:
@@ -91,7 +91,8 @@ class _Mouthpiece(SpeakingConnection):
 
     def connection_lost(self, code: int | None, problem: str) -> None:
         refused = code in (1007, 1008)
-        self._fail(problem, "refused" if refused else "dropped")
+        reason = connection_gone(_SERVICE, code, problem)
+        self._fail(reason, "refused" if refused else "dropped")
 
 
 class DeepgramSynthesis:
@@ -144,8 +145,7 @@ class DeepgramSynthesis:
         try:
             await connection.open(self._tls, self._settings.connect_timeout_ms / 1000)
         except NotConnected as error:
-            kind = "connect" if error.status is None else kind_of_status(error.status)
-            raise VoiceError(error.problem, kind) from error
+            raise VoiceError(str(error), error.kind) from error
         return _Mouthpiece(connection, rate)
 
 

@@ -140,7 +140,7 @@ def _parts(message: Message) -> list[JsonObject]:
 
 
 def _call(wish: ToolWish) -> JsonObject:
-    call: JsonObject = {"name": wish.name, "args": arguments_of(wish)}
+    call: JsonObject = {"name": wish.name, "args": arguments_of(wish) or {}}
     part: JsonObject = {"functionCall": _with_id(call, wish.wish_id)}
     if wish.signature or wish.wish_id.startswith(OWN_ID):
         part["thoughtSignature"] = wish.signature or _NO_SIGNATURE

@@ -2,12 +2,15 @@
 
 It has the interface of OpenAI's Chat Completions. It gives one answer at a time; a waiting request
 has `wait_ms`, and then `first_token_ms` for its first word. A cancelled answer stops at its next
-token or, while the prompt is still being read, when that is done. The text that it has read stays
-in memory: the next turn of the same conversation only reads the new part, and the beginning of a
-conversation can be read before it is needed (`read_ahead`).
+token or, while the prompt is still being read, after the next `BATCH_TOKENS`. The text that it has
+read stays in memory: the next turn of the same conversation only reads the new part, and the
+beginning of a conversation can be read before it is needed (`read_ahead`).
 
 Tools are called in text (`cordboard.vendors.local.tools_in_text`), within a grammar where llama.cpp
 was built with llguidance, as in the wheels for Linux.
+
+While the file is being loaded, xllamacpp (2026.10) keeps Python's interpreter lock: nothing else of
+the engine runs for some seconds. So the engine loads it at start-up, before there are calls.
 
 llama.cpp parses the file: use one that you trust.
 """
@@ -20,7 +23,8 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +61,10 @@ from cordboard.vendors.openai.limits import OPENAI_CHAT
 PREFIX_MEMORY_MB = 512
 """Memory for the beginnings of several contexts, besides the one in use (llama.cpp's `cache_ram`):
 about 30 kB a token with a model of 1.5 billion parameters."""
-_NOTED_WAIT = 0.05
-"""Seconds of waiting for another answer that are logged."""
+BATCH_TOKENS = 128
+"""Tokens of a prompt after which llama.cpp reports its progress, and can be stopped."""
+FREE_SECONDS = 0.1
+"""Time in which a free model takes a request; a longer wait is for other answers, and logged."""
 
 log = structlog.get_logger()
 
@@ -87,11 +93,13 @@ class GgufModel:
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
-            extra={"cache_prompt": True},
+            extra={"cache_prompt": True, "return_progress": True},
         )
         self._wire = OpenAIChatWire(spoken)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gguf")
         self._server: Any = None
+        self._waiting: set[threading.Event] = set()
+        """Answers that the model has not begun; each has its `given_up`."""
         self._grammars = False
         """True if llama.cpp understands the grammars of `tools_in_text`."""
 
@@ -114,7 +122,9 @@ class GgufModel:
         """Do nothing: there is nothing to connect."""
 
     def read_ahead(self, beginning: ModelRequest) -> Future[None]:
-        return self._thread.submit(self._read, beginning)
+        reading: Future[None] = Future()
+        self._thread.submit(self._read, beginning, reading)
+        return reading
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         loop = asyncio.get_running_loop()
@@ -123,13 +133,14 @@ class GgufModel:
 
         def take(chunk: JsonObject) -> bool:
             """Called in the model's thread; return True to stop the answer."""
-            if not given_up.is_set():
+            if not given_up.is_set() and "prompt_progress" not in chunk:
                 try:
                     loop.call_soon_threadsafe(chunks.put_nowait, chunk)
                 except RuntimeError:  # the loop is closed
                     given_up.set()
             return given_up.is_set()
 
+        self._waiting.add(given_up)
         working = loop.run_in_executor(self._thread, self._work, request, take, given_up)
         working.add_done_callback(lambda _: chunks.put_nowait(None))
         try:
@@ -165,13 +176,13 @@ class GgufModel:
         """Wait until the model takes this request."""
         began = time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.wait_ms / 1000):
+            async with asyncio.timeout(max(self._settings.wait_ms / 1000, FREE_SECONDS)):
                 await chunks.get()
         except TimeoutError:
             log.warning("gguf_busy", model=self.model, waited_ms=self._settings.wait_ms)
             raise BrainError("the model is busy with other answers", "quota") from None
         waited = time.monotonic() - began
-        if waited >= _NOTED_WAIT:
+        if waited >= FREE_SECONDS:
             log.info("gguf_waited", model=self.model, waited_ms=round(waited * 1000))
 
     @staticmethod
@@ -190,6 +201,7 @@ class GgufModel:
         take: Callable[[JsonObject], bool],
         given_up: threading.Event,
     ) -> None:
+        self._waiting.discard(given_up)
         if not take(_BEGUN):
             self._loaded().handle_chat_completions(self._body(request), take)
 
@@ -203,18 +215,37 @@ class GgufModel:
             body["logit_bias"] = UNSAID_BIAS if request.tools else []
         return body
 
-    def _read(self, beginning: ModelRequest) -> None:
-        """Read a beginning into the memory of a loaded model. Raises nothing: a failure is that of
-        the first answer too, which reports it."""
-        if self._server is None:
+    def _read(self, beginning: ModelRequest, reading: Future[None]) -> None:
+        """Read a beginning into the memory of a loaded model. An answer comes first: the reading
+        stops, and continues after it. It ends when `reading` is cancelled, with its call. Raises
+        nothing: a failure is that of the first answer too, which reports it."""
+
+        def stops() -> bool:
+            return bool(self._waiting) or reading.cancelled()
+
+        if self._server is not None and not stops():
+            self._read_now(beginning, stops)
+        if self._server is not None and self._waiting:
+            self._thread.submit(self._read, beginning, reading)
             return
+        with suppress(InvalidStateError):  # cancelled
+            reading.set_result(None)
+
+    def _read_now(self, beginning: ModelRequest, stops: Callable[[], bool]) -> None:
         began = time.monotonic()
         last: JsonObject = {}
-        body = {**self._body(beginning), "max_tokens": 0}
+
+        def take(chunk: JsonObject) -> bool:
+            last.update(chunk)
+            return stops()
+
         try:
-            self._server.handle_chat_completions(body, lambda chunk: bool(last.update(chunk)))
+            body = {**self._body(beginning), "max_tokens": 0}
+            self._server.handle_chat_completions(body, take)
         except (RuntimeError, ValueError) as error:
             last["error"] = str(error)
+        if stops():
+            return
         if last.get("error"):
             log.warning("gguf_not_read_ahead", model=self.model, reason=str(last["error"])[:200])
             return
@@ -234,6 +265,7 @@ class GgufModel:
             params = xllamacpp.CommonParams()
             params.model.path = settings.model
             params.n_ctx = settings.n_ctx
+            params.n_batch = BATCH_TOKENS
             params.n_parallel = 1
             params.cache_ram_mib = PREFIX_MEMORY_MB
             params.cpuparams.n_threads = settings.n_threads
@@ -243,13 +275,15 @@ class GgufModel:
             params.verbosity = -1
             # llama.cpp also listens on a port of the loopback interface; only we may use it.
             params.api_keys = [secrets.token_hex()]
+            began = time.monotonic()
             try:
                 self._server = xllamacpp.Server(params)
             except RuntimeError as error:
                 raise BrainError(f"{settings.model} cannot be loaded: {error}") from error
+            took = round((time.monotonic() - began) * 1000)
             form = xllamacpp.json_schema_to_grammar({"type": "object"})
             self._grammars = form.startswith("%llguidance")
-            log.info("gguf_loaded", model=self.model, grammars=self._grammars)
+            log.info("gguf_loaded", model=self.model, grammars=self._grammars, took_ms=took)
         return self._server
 
     def _unload(self) -> None:

@@ -117,7 +117,7 @@ def grammar(request: ModelRequest) -> str:
 def unsaid(wish: ToolWish, request: ModelRequest) -> tuple[str, ...]:
     """Return the arguments of a call that the model does not know: marked by it, or codes (such as
     a customer's number) that occur nowhere in the conversation."""
-    arguments = arguments_of(wish)
+    arguments = arguments_of(wish) or {}
     known = _squeezed(_words(request))
     return tuple(
         name for name, value in arguments.items() if value == UNSAID or _invented(value, known)
@@ -181,7 +181,7 @@ def _is_spoken(payload: JsonObject, following: Message | None) -> bool:
 
 def _call(wish: ToolWish) -> str:
     """Return a call as the model wrote it: then llama.cpp finds it among the text it has read."""
-    return f"CALL {wish.name} {json.dumps(arguments_of(wish), ensure_ascii=False)}"
+    return f"CALL {wish.name} {json.dumps(arguments_of(wish) or {}, ensure_ascii=False)}"
 
 
 def _spoken(role: str, text: str) -> JsonObject:

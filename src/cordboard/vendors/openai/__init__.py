@@ -98,7 +98,6 @@ PROVIDERS = (
         OPENAI_REALTIME,
         REALTIME_PAYLOAD,
         probes,
-        tries_session=False,
     ),
     Provider("openai", "stt", OpenAIStt, _stt, probes=probes),
     Provider("openai_chat", "llm", OpenAIChatBrain, _chat, OPENAI_CHAT, CHAT_PAYLOAD, probes),

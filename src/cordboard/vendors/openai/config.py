@@ -15,29 +15,12 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from cordboard.config.patterns import LANGUAGE, ToolName
 from cordboard.config.section import Section
 from cordboard.config.sections.language_model import Effort, ModelBrain, Temperature, TopP
+from cordboard.config.sections.model_ends import OPENAI_MODEL_ENDS
 from cordboard.config.sections.parts import part_type
 from cordboard.config.sections.realtime import RealtimeProvider
 from cordboard.config.sections.service import Keyterms, Service
 
-_ENDS: dict[str, tuple[str, ...]] = {
-    "2026-10-23": (
-        *("gpt-4.1-nano", "o4-mini", "o3-mini", "o1", "gpt-4-turbo", "gpt-4", "gpt-3.5-turbo"),
-    ),
-    "2026-12-11": ("gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5-pro", "o3", "o3-pro"),
-    "2027-01-06": ("gpt-4o-mini-tts", "tts-1", "tts-1-hd"),
-    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
-    "2027-01-20": ("gpt-realtime", "gpt-realtime-mini", "gpt-audio-mini"),
-    "2027-02-26": (
-        *("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize"),
-    ),
-    "2027-04-01": ("gpt-5.1", "gpt-5.4-nano"),
-}
-MODEL_ENDS = {model: day for day, models in _ENDS.items() for model in models}
-"""Announced ends (openai 3.54: deprecated values of `ChatModel`, `SpeechModel`, `AudioModel` and
-`RealtimeSessionCreateRequest`; developers.openai.com/api/docs/deprecations). Others become known by
-`cordboard check --online`."""
-
-
+_REALTIME_VOICE_MODEL = "gpt-realtime-2.1-mini"
 _SPEECH_MODEL = "gpt-4o-mini-tts"
 _FASTEST_REALTIME = 1.5
 
@@ -152,7 +135,7 @@ class OpenAIRealtimeProvider(RealtimeProvider):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_realtime"] = Field(description="The kind of provider.")
     model: str = Field(
@@ -243,7 +226,7 @@ class OpenAILiveProvider(RealtimeProvider):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_live"] = Field(description="The kind of provider.")
     model: str = Field("gpt-live-1", min_length=1, max_length=200, description="The Live model.")
@@ -279,7 +262,7 @@ class OpenAIStt(Service):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of recogniser.")
     model: str = Field("gpt-transcribe", min_length=1, description="OpenAI's `model`.")
@@ -303,14 +286,19 @@ class OpenAITts(Service):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai"] = Field(description="The kind of voice.")
     model: str = Field(
         "",
-        description="A model whose name begins with `gpt-realtime` speaks over Realtime, any other "
-        "one by `/v1/audio/speech`, whose models OpenAI ends on 2027-01-06. Left out: "
-        "`gpt-realtime-2.1-mini`; with a `base_url` `gpt-4o-mini-tts`.",
+        description="The model, or the name of an Azure deployment. Left out: "
+        "`gpt-realtime-2.1-mini`, or `gpt-4o-mini-tts` by `speech`.",
+    )
+    interface: Literal["realtime", "speech"] | None = Field(
+        None,
+        description="`realtime` = a Realtime model reads the words; `speech` = `/audio/speech`, "
+        "whose models OpenAI ends on 2027-01-06. Left out: `realtime` for a model whose name "
+        "begins with `gpt-realtime`, and without `model` and `base_url`.",
     )
     voice: str = Field(
         "marin",
@@ -326,11 +314,13 @@ class OpenAITts(Service):
 
     @property
     def chosen_model(self) -> str:
-        return self.model or ("gpt-realtime-2.1-mini" if self.base_url is None else _SPEECH_MODEL)
+        return self.model or (_REALTIME_VOICE_MODEL if self.over_realtime else _SPEECH_MODEL)
 
     @property
     def over_realtime(self) -> bool:
-        return self.chosen_model.startswith("gpt-realtime")
+        if self.interface is not None:
+            return self.interface == "realtime"
+        return self.model.startswith("gpt-realtime") or not (self.model or self.base_url)
 
     @property
     def paid_models(self) -> tuple[str, ...]:
@@ -354,7 +344,7 @@ class OpenAIChatBrain(ModelBrain):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_chat"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")
@@ -399,7 +389,7 @@ class OpenAIResponsesBrain(ModelBrain):
 
     key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     domain: ClassVar[str] = "openai.com"
-    model_ends: ClassVar[Mapping[str, str]] = MODEL_ENDS
+    model_ends: ClassVar[Mapping[str, str]] = OPENAI_MODEL_ENDS
 
     type: Literal["openai_responses"] = Field(description="The kind of brain.")
     model: str = Field("gpt-5.4-mini", min_length=1, description="The model.")

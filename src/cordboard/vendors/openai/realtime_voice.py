@@ -47,7 +47,7 @@ class _Mouthpiece(SpeakingConnection):
     def __init__(
         self, connection: ServiceConnection, rate: int, settings: OpenAITts, key: str
     ) -> None:
-        super().__init__(connection, rate, _SERVICE)
+        super().__init__(connection, rate)
         self._settings = settings
         self._key = key
         self._use_until = self._loop.time() + LONGEST_USE
@@ -101,7 +101,7 @@ class _Mouthpiece(SpeakingConnection):
         if read is None:
             self._malformed += 1
             if self._malformed >= _MOST_MALFORMED:
-                self._fail("sends malformed messages", "garbage")
+                self._fail(f"{_SERVICE} sends malformed messages", "garbage")
             return
         handler = self._handlers.get(text_of(read, "type"))
         if handler is not None:
@@ -109,7 +109,7 @@ class _Mouthpiece(SpeakingConnection):
             self._news.set()
 
     def connection_lost(self, code: int | None, problem: str) -> None:
-        told = lost(None, code, problem, opened=True, key=self._key)
+        told = lost(None, code, problem, self._key)
         self._fail(told.reason, told.kind)
 
     # The response.
@@ -151,7 +151,7 @@ class _Mouthpiece(SpeakingConnection):
         elif status == "completed" and self._sounded:
             self._spoken = True
         else:
-            self._fail(f"the answer was {status[:20]} without all its sound", "dropped")
+            self._fail(f"{_SERVICE} was {status[:20]} without all its sound", "dropped")
 
     def _error(self, event: JsonObject) -> None:
         error = object_of(event.get("error"))
@@ -212,8 +212,7 @@ class RealtimeSynthesis:
         try:
             await connection.open(self._tls, self._settings.connect_timeout_ms / 1000)
         except NotConnected as error:
-            told = lost(error.status, error.code, error.problem, opened=False, key=self._key)
-            raise VoiceError(told.reason, told.kind) from error
+            raise VoiceError(str(error), error.kind) from error
         return _Mouthpiece(connection, rate, self._settings, self._key)
 
 

@@ -2,7 +2,8 @@
 
 `Attendant` makes the answers of a script (`Script.improvises`). It is no language model: it says
 goodbye with `hangup_call`, requests the tool whose name and description share most words with the
-caller's, and otherwise repeats the words. `OfflineSenses` are its ears and its voice.
+caller's, and otherwise repeats the words. A `transcriber` only hears. `OfflineSenses` are the ears
+and the voice.
 """
 
 from __future__ import annotations
@@ -53,6 +54,19 @@ class Attendant:
         if answer.says:
             self._note(f"says: {answer.says}")
         return answer
+
+
+def transcriber(
+    listen: Callable[[bytes, int], str], note: Callable[[str], None]
+) -> Callable[[CallerTurn], Answer]:
+    """Return the ears of an `Attendant` alone, for a service that only recognises."""
+
+    def transcribe(turn: CallerTurn) -> Answer:
+        words = listen(turn.sound, turn.rate)
+        note(f"heard: {words or '(no words)'}")
+        return Answer(heard=words)
+
+    return transcribe
 
 
 def _answer(words: str, tools: tuple[Mapping[str, Any], ...]) -> Answer:

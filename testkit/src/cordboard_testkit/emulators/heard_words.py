@@ -1,4 +1,7 @@
-"""The ears of an emulated recogniser: scripted words, spread over the detected voice."""
+"""The ears of an emulated recogniser: scripted words, spread over the detected voice.
+
+A script that improvises recognises the voice itself, at each pause.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
-from cordboard_testkit.emulators.script import Prompter
+from cordboard_testkit.emulators.script import CallerTurn, Prompter
 
 MS_PER_WORD = 250
 """Duration of voice that counts as one word."""
 ENOUGH_QUIET_MS = 60
 """Silence after which all words are recognised."""
 ONSET_MS = 60
+LEAD_MS = 300
+"""Sound from before the voice that belongs to its words: the first consonant is quiet."""
 _LOUD = 500
 
 
@@ -41,7 +46,8 @@ class HeardWord:
 
 
 class Ear:
-    """Follows the sound of one connection; one scripted answer for each turn of the caller."""
+    """Follows the sound of one connection; one scripted answer for each turn of the caller, or for
+    each piece up to a pause."""
 
     def __init__(self, prompter: Prompter, rate: int, turn_silence_ms: int) -> None:
         self._prompter = prompter
@@ -49,6 +55,9 @@ class Ear:
         self._turn_silence_ms = turn_silence_ms
         self._loud_ms = 0.0
         self._words: list[str] = []
+        self._sound = bytearray()
+        """Sound that is not recognised for good, for a script that improvises."""
+        self._unheard = False
         self._started_ms = 0.0
         self._loud_until_ms = 0.0
         self._given = 0
@@ -68,10 +77,13 @@ class Ear:
     def _frame(self, samples: np.ndarray[tuple[int], np.dtype[np.int16]]) -> str:
         ms = len(samples) * 1000 / self._rate
         self.heard_ms += ms
+        self._keep(samples)
         if int(np.abs(samples.astype(np.int32)).max(initial=0)) < _LOUD:
             self.quiet_ms += ms
             if self.quiet_ms > 100:
                 self._loud_ms = 0.0
+            if self._unheard and self.quiet_ms >= ENOUGH_QUIET_MS:
+                self._recognise()
             if self.in_turn and self.quiet_ms >= self._turn_silence_ms:
                 self.in_turn = False
                 return "ended"
@@ -81,14 +93,27 @@ class Ear:
         self.quiet_ms = 0.0
         self._loud_until_ms = self.heard_ms
         if self.in_turn:
+            self._unheard = self._prompter.improvises
             return "resumed" if resumed else ""
         if self._loud_ms < ONSET_MS:
             return ""
         self.in_turn = True
-        self._words = self._prompter.answer().heard.split()
+        self._unheard = self._prompter.improvises
+        self._words = [] if self._unheard else self._prompter.answer().heard.split()
         self._started_ms = self.heard_ms - self._loud_ms
         self._given = 0
         return "started"
+
+    def _keep(self, samples: np.ndarray[tuple[int], np.dtype[np.int16]]) -> None:
+        if self._prompter.improvises:
+            if not self.in_turn:
+                del self._sound[: -2 * self._rate * LEAD_MS // 1000]
+            self._sound += samples.tobytes()
+
+    def _recognise(self) -> None:
+        self._unheard = False
+        turn = CallerTurn(sound=bytes(self._sound), rate=self._rate)
+        self._words[self._given :] = self._prompter.answer(turn).heard.split()
 
     def words(self) -> list[HeardWord]:
         """All words of the turn that are recognised by now."""
@@ -113,4 +138,5 @@ class Ear:
         """Return the words that were not final, and make them final."""
         new = self.new_words()
         self._given += len(new)
+        self._sound.clear()
         return new

@@ -1,7 +1,6 @@
 """Emulated services for a person without a key (`cordboard emulate`): by vendor, on fixed ports.
 
-Each service answers as an `Attendant` does. The recognisers that follow a call word by word
-(Deepgram's) are missing: their emulators take the words from a script.
+Each service answers as an `Attendant` does; recognisers only hear.
 """
 
 from __future__ import annotations
@@ -14,14 +13,16 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from cordboard.errors import CallRefused
 from cordboard_testkit.emulators.anthropic.text import AnthropicEmulator
-from cordboard_testkit.emulators.attendant import Attendant, OfflineSenses
+from cordboard_testkit.emulators.attendant import Attendant, OfflineSenses, transcriber
 from cordboard_testkit.emulators.deepgram.agent import DeepgramAgentEmulator
+from cordboard_testkit.emulators.deepgram.listen import DeepgramListenEmulator
 from cordboard_testkit.emulators.deepgram.speak import DeepgramSpeakEmulator
 from cordboard_testkit.emulators.elevenlabs.agent import ElevenLabsEmulator
 from cordboard_testkit.emulators.elevenlabs.speech import ElevenLabsSpeechEmulator
 from cordboard_testkit.emulators.gemini.live import GeminiLiveEmulator
 from cordboard_testkit.emulators.gemini.text import GeminiTextEmulator
 from cordboard_testkit.emulators.openai.audio import OpenAIAudioEmulator
+from cordboard_testkit.emulators.openai.live import OpenAILiveEmulator
 from cordboard_testkit.emulators.openai.realtime import OpenAIRealtimeEmulator
 from cordboard_testkit.emulators.openai.text import OpenAITextEmulator
 from cordboard_testkit.emulators.script import Script
@@ -64,6 +65,8 @@ class Service:
     """The places in a configuration that reach it; `URL` is its `base_url`."""
     voice: bool = True
     """True if it hears or speaks."""
+    answers: bool = True
+    """False if it turns speech into text or text into speech only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,13 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
                         script, speaker=voice, key=KEY, port=port
                     ),
                     (_part("stt", "openai"), _part("tts", "openai")),
+                    answers=False,
+                ),
+                Service(
+                    lambda script, voice, port: OpenAILiveEmulator(
+                        script, speaker=voice, key=KEY, port=port, speed=PACE
+                    ),
+                    (_providers("live", "openai_live"),),
                 ),
             ),
         ),
@@ -122,6 +132,12 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
                         script, speaker=voice, key=KEY, port=port
                     ),
                     (_part("tts", "deepgram"),),
+                    answers=False,
+                ),
+                Service(
+                    lambda script, _, port: DeepgramListenEmulator(script, key=KEY, port=port),
+                    (_part("stt", "deepgram"), _part("stt", "deepgram_flux")),
+                    answers=False,
                 ),
             ),
         ),
@@ -161,6 +177,7 @@ VENDORS: Mapping[str, Vendor] = MappingProxyType(
                         script, speaker=voice, key=KEY, port=port
                     ),
                     (_part("tts", "elevenlabs"),),
+                    answers=False,
                 ),
             ),
             "give its agent your tools, after each start: cordboard elevenlabs sync elevenlabs",
@@ -225,7 +242,8 @@ class StandIns:
                 self._note(refusal)
             self._told = len(self.refusals)
 
-        script = Script(improvises=Attendant(senses.listen, note))
+        reacts = Attendant if service.answers else transcriber
+        script = Script(improvises=reacts(senses.listen, note))
         emulator = service.make(script, senses, port)
         try:
             await stack.enter_async_context(emulator)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from cordboard.agents.llm.messages import CALL_BEGINS
 from cordboard_testkit.emulators.http_service import Asked, Book, HttpService, Refused, in_pieces
 from cordboard_testkit.emulators.script import (
     Answer,
@@ -170,9 +171,8 @@ class TextEmulator:
         if fault is not None:
             return await self._fail(request, language, fault)
         await self._load()
-        # One token: the prompt is only to be read.
-        one = body.get("max_tokens") == 1
-        reply = Reply("A") if one else self._reply(wanted, body)
+        unasked = _last_words(body) == CALL_BEGINS
+        reply = Reply("And so on. ") if unasked else self._reply(wanted, body)
         await asyncio.sleep(self._prompter.thinking)
         if not (wanted.stream and self.streams):
             return JSONResponse(language.whole(body, reply))
@@ -240,6 +240,10 @@ class TextEmulator:
         try:
             for event in language.events(body, reply):
                 yield event.data
+                if event.part == "text" and _last_words(body) == CALL_BEGINS:
+                    # Without a question and a limit, the model writes until its reader leaves.
+                    await self._until_gone(request)
+                    return
                 fault = self._fault_after(event.part)
                 if fault is None:
                     continue

@@ -8,6 +8,7 @@ for this one.
 from __future__ import annotations
 
 from cordboard.agent_api.service_protocol import Lost
+from cordboard.net.failures import connection_gone
 
 SESSION_ENDS_SOON = "MAXIMUM_SESSION_LENGTH_APPROACHING"
 """A warning, sent five minutes before the limit of two hours that a session may last."""
@@ -35,7 +36,7 @@ _PROTOCOL_CLOSURES = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
 def of_error(code: str, description: str, *, accepted: bool) -> Lost:
     """Classify an `Error` message. `accepted`: the session had been accepted before. An unknown
     error ends the session too; another session may work, unless the Settings are refused."""
-    reason = f"{code}: {description}"[:_MAX_TEXT] if description else code[:_MAX_TEXT]
+    reason = f"Deepgram: {code}{f': {description}' if description else ''}"[:_MAX_TEXT]
     if code in _NEVER or (code not in _AGAIN and not accepted):
         return Lost("refused", reason, again=False)
     return Lost("dropped" if accepted else "connect", reason, again=True)
@@ -43,16 +44,23 @@ def of_error(code: str, description: str, *, accepted: bool) -> Lost:
 
 def of_connection(status: int | None, code: int | None, problem: str, *, accepted: bool) -> Lost:
     """Classify a refused handshake (`status`) or a lost connection (`code`)."""
-    reason = problem[:_MAX_TEXT] or (f"closed with {code}" if code else "the connection broke")
+    words = problem[:_MAX_TEXT]
     if status is not None:
-        if status in (401, 403):
-            return Lost("auth", f"the key is not accepted (HTTP {status})", again=False)
-        if status in (402, 429):
-            return Lost("quota", f"used up or too busy (HTTP {status})", again=status == 429)
-        busy = status >= 500 or status == 408
-        return Lost("connect" if busy else "refused", f"HTTP {status}: {reason}", again=busy)
+        return _of_status(status, f"(HTTP {status}){f': {words}' if words else ''}")
+    reason = connection_gone("Deepgram", code, words)
     if accepted:
         return Lost("dropped", reason, again=True)
     if code in _PROTOCOL_CLOSURES:
         return Lost("refused", reason, again=False)
     return Lost("connect", reason, again=True)
+
+
+def _of_status(status: int, told: str) -> Lost:
+    if status in (401, 403):
+        return Lost("auth", f"Deepgram does not accept the key (HTTP {status})", again=False)
+    if status in (402, 429):
+        again = status == 429
+        return Lost("quota", f"Deepgram is too busy, or the account used up {told}", again=again)
+    if status >= 500 or status == 408:
+        return Lost("connect", f"Deepgram is not available {told}", again=True)
+    return Lost("refused", f"Deepgram refused the connection {told}", again=False)

@@ -13,6 +13,8 @@ from cordboard.agent_api.speech import Speech
 
 PATIENCE_S = 2.0
 """Seconds of silence after which the service will not say a sentence."""
+LATE_S = 5.0
+"""Seconds after a sentence was handed back in which the next refusal is taken for its own."""
 WARNINGS = (
     "INJECT_AGENT_MESSAGE_DURING_USER_SPEECH",
     "INJECT_AGENT_MESSAGE_DURING_AGENT_SPEECH",
@@ -37,6 +39,8 @@ class Injections:
         """Number of refusals by the kind of their message."""
         self._refused = 0
         """Number of refused sentences."""
+        self._given_up: list[float] = []
+        """Loop times at which sentences were given up whose refusal may still come."""
         self._texts: list[str] = []
         """Texts given to the model in the caller's place: they may come back as the caller's."""
 
@@ -56,19 +60,24 @@ class Injections:
         if ours is None:
             return None
         self._asked.remove(ours)
+        self._given_up.clear()  # refusals come in the order of the sentences
         return ours.speech
 
     def spoken(self, now: float) -> None:
         """Note that the service has finished to speak: the next sentence may follow."""
         self._spoke_at = self._quiet_since = now
 
-    def refused(self, kind: str) -> Speech | None:
+    def refused(self, kind: str, now: float) -> Speech | None:
         """Note a refusal, reported by this kind of message. Return the sentence; None when another
-        kind of message has reported the same refusal."""
+        kind of message has reported the same refusal, or when the sentence was given up before."""
         number = self._refusals[kind] = self._refusals.get(kind, 0) + 1
         if number <= self._refused:
             return None
         self._refused = number
+        self._given_up = [at for at in self._given_up if now - at < LATE_S]
+        if self._given_up:
+            del self._given_up[0]
+            return None
         return self._asked.pop(0).speech if self._asked else None
 
     def ignored(self, now: float) -> Speech | None:
@@ -76,6 +85,7 @@ class Injections:
         has been spoken is forgotten."""
         while self._asked and now - max(self._asked[0].at, self._quiet_since) >= PATIENCE_S:
             asked = self._asked.pop(0)
+            self._given_up.append(now)
             if not (asked.speech.bridges and asked.at <= self._spoke_at):
                 return asked.speech
         return None

@@ -293,7 +293,7 @@ class DeepgramProtocol:
         code = _text(event, "code")
         host.ignored("warning", code[:60])
         if code in WARNINGS:
-            self._refuse(host, self._injections.refused("Warning"))
+            self._refuse(host, self._injections.refused("Warning", host.now()))
         if code == SESSION_ENDS_SOON:
             self._ends_soon = True
             self._renew(host)
@@ -356,7 +356,7 @@ class DeepgramProtocol:
 
     def _injection_refused(self, host: ProtocolHost, event: Message) -> None:
         host.ignored("warning", "InjectionRefused")
-        self._refuse(host, self._injections.refused("InjectionRefused"))
+        self._refuse(host, self._injections.refused("InjectionRefused", host.now()))
 
     def _refuse(self, host: ProtocolHost, speech: Speech | None) -> None:
         """Hand back a sentence that the service will not say, and ask for no other in this turn."""

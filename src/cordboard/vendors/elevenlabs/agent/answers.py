@@ -168,13 +168,17 @@ class Answers:
         self._last_sound = (str(coded), number)
         if not sound:
             return
-        if not self._on_hold:
-            self._begin()
-            self._sounded = True
-            length = self.sound.seconds(sound)
-            self._seconds += length
-            self._heard_until = max(self._heard_until, self._host.now()) + length
-        if converted := self.sound.to_call(sound):
+        converted = self.sound.to_call(sound)
+        if self._on_hold:
+            if converted:
+                self._host.waiting_sound(converted)
+            return
+        self._begin()
+        self._sounded = True
+        length = self.sound.seconds(sound)
+        self._seconds += length
+        self._heard_until = max(self._heard_until, self._host.now()) + length
+        if converted:
             self._host.agent_sound(converted)
 
     def _take_complete(self, event: Event) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cordboard.agent_api.service_protocol import Lost
+from cordboard.net.failures import connection_gone
 
 QUICK = 5.0
 """Seconds after the session was accepted within which 1007 or 1008 is about a message of ours."""
@@ -51,44 +52,45 @@ def meaning(
     status: int | None, code: int | None, problem: str, circumstances: Circumstances
 ) -> Meaning:
     """Return the meaning of the loss."""
+    asked = ""
     if status == 404 or _VERSION.search(problem):
-        problem = f"{problem} (asked with `api_version: {circumstances.api_version}`)"
+        asked = f" (asked with `api_version: {circumstances.api_version}`)"
     if status is not None:
-        return Meaning(_of_status(status, problem))
+        return Meaning(_of_status(status, problem, asked))
+    reason = connection_gone("Gemini", code, problem) + asked
     if _KEY.search(problem) and code in _REFUSED:
-        return Meaning(Lost("auth", problem, again=False))
+        return Meaning(Lost("auth", reason, again=False))
     if _QUOTA.search(problem):
-        return Meaning(Lost("quota", problem, again=False))
+        return Meaning(Lost("quota", reason, again=False))
     if circumstances.accepted_for is None:
-        return _not_accepted(code, problem, circumstances)
+        busy = code == 1011 and _LOAD.search(problem) is not None
+        return _not_accepted(code, reason, circumstances.with_handle, busy)
     quick = code in _REFUSED and circumstances.accepted_for < QUICK
     if quick and circumstances.quick_losses + 1 >= MOST_QUICK:
         if circumstances.with_handle:
-            return Meaning(Lost("dropped", problem, again=True), forget_handle=True, quick=True)
-        return Meaning(Lost("refused", problem, again=False), quick=True)
-    return Meaning(Lost("dropped", problem, again=True), quick=quick)
+            return Meaning(Lost("dropped", reason, again=True), forget_handle=True, quick=True)
+        return Meaning(Lost("refused", reason, again=False), quick=True)
+    return Meaning(Lost("dropped", reason, again=True), quick=quick)
 
 
-def _of_status(status: int, problem: str) -> Lost:
-    if status in (401, 403):
+def _of_status(status: int, words: str, asked: str) -> Lost:
+    if status in (401, 403) or _KEY.search(words):
         return Lost("auth", f"Gemini does not accept the API key (HTTP {status})", again=False)
-    if _KEY.search(problem):
-        return Lost("auth", problem, again=False)
+    told = f"Gemini refused the connection (HTTP {status}){f': {words}' if words else ''}{asked}"
     if status == 429:
-        return Lost("quota", problem, again=not _QUOTA.search(problem))
+        return Lost("quota", told, again=not _QUOTA.search(words))
     if status >= 500 or status == 408:
-        return Lost("connect", problem, again=True)
-    return Lost("refused", problem, again=False)
+        return Lost("connect", told, again=True)
+    return Lost("refused", told, again=False)
 
 
-def _not_accepted(code: int | None, problem: str, circumstances: Circumstances) -> Meaning:
+def _not_accepted(code: int | None, reason: str, with_handle: bool, busy: bool) -> Meaning:
     """Return the meaning of a close instead of an accepted session."""
-    if code in _REFUSED or (code == 1011 and circumstances.with_handle):
-        if circumstances.with_handle:
-            return Meaning(Lost("dropped", problem, again=True), forget_handle=True)
-        return Meaning(Lost("refused", problem, again=False))
-    busy = code == 1011 and _LOAD.search(problem)
-    return Meaning(Lost("quota" if busy else "connect", problem, again=True))
+    if code in _REFUSED or (code == 1011 and with_handle):
+        if with_handle:
+            return Meaning(Lost("dropped", reason, again=True), forget_handle=True)
+        return Meaning(Lost("refused", reason, again=False))
+    return Meaning(Lost("quota" if busy else "connect", reason, again=True))
 
 
 def seconds_left(value: object) -> float:

@@ -331,7 +331,7 @@ class GeminiProtocol:
         if floor is None:
             return
         status = str(message.get("status", ""))[:60]
-        reason = f"{status} {str(message.get('message', ''))[:200]}".strip()
+        reason = f"Gemini: {status} {str(message.get('message', ''))[:200]}".strip()
         if status in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
             floor.host.failed("auth", reason)
         elif status == "RESOURCE_EXHAUSTED":
@@ -339,4 +339,4 @@ class GeminiProtocol:
         elif status in ("INVALID_ARGUMENT", "NOT_FOUND") and floor.ready_at is None:
             floor.host.failed("refused", reason)
         else:
-            floor.host.reconnect(f"error: {reason}")
+            floor.host.reconnect(reason)

@@ -18,12 +18,17 @@ from cordboard.vendors.openai.realtime.messages import object_of, text_of
 _HANDOFF = "Responses handoff"
 """Begins the errors that end a task without naming it (pydantic-ai has recorded one)."""
 _MAX_ARGUMENTS = 100_000
+LONGEST_SILENCE_MS = 60_000
+"""Milliseconds of the session without an event of a task, while no tool runs for it, after which
+the task counts as given up: the answer that waits for it would never end."""
 
 
 @dataclass(slots=True)
 class _Task:
     """One delegated task."""
 
+    event_ms: float
+    """Position in the session of its last event."""
     waiting: set[str] = field(default_factory=set)
     """Calls without a result."""
     running: bool = True
@@ -40,6 +45,7 @@ class Delegations:
         self._model = model
         self._tasks: dict[str, _Task] = {}
         self._of_call: dict[str, str] = {}
+        self._now_ms = 0.0
 
     def connect(self, host: ProtocolHost, send: Callable[[JsonObject], None]) -> None:
         """Begin a new connection."""
@@ -48,25 +54,39 @@ class Delegations:
         """Results of calls of the last connection are still to come."""
         self._tasks.clear()
         self._of_call.clear()
+        self._now_ms = 0.0
 
     @property
     def open(self) -> int:
         """Number of tasks in progress."""
         return len(self._tasks)
 
+    def look(self, now_ms: float) -> int:
+        """Drop tasks that have fallen silent. Return the number of tasks in progress. `now_ms`:
+        position in the session."""
+        self._now_ms = now_ms
+        if self._tasks:
+            for task_id, task in tuple(self._tasks.items()):
+                if not task.waiting and now_ms - task.event_ms >= LONGEST_SILENCE_MS:
+                    self._host.ignored("warning", "a delegated task has fallen silent")
+                    self._drop(task_id)
+        return len(self._tasks)
+
     def created(self, message: JsonObject) -> None:
         task_id = text_of(object_of(message.get("delegation")), "id")
         if task_id:
-            self._tasks.setdefault(task_id, _Task())
+            self._task(task_id)
         else:
             self._host.ignored("malformed", "session.delegation.created")
 
     def event(self, message: JsonObject) -> None:
         """Take an event of the model that does a task."""
         task_id, event = text_of(message, "delegation_id"), object_of(message.get("event"))
+        if task_id in self._tasks:
+            self._tasks[task_id].event_ms = self._now_ms
         match text_of(event, "type"):
             case "response.created":
-                self._tasks.setdefault(task_id, _Task()).running = True
+                self._task(task_id).running = True
             case "response.output_item.done":
                 self._item(task_id, object_of(event.get("item")))
             case "response.completed":
@@ -89,6 +109,7 @@ class Delegations:
             }
         )
         task = self._tasks[task_id]
+        task.event_ms = self._now_ms
         task.waiting.discard(call_id)
         self._continue(task)
         return True
@@ -100,6 +121,9 @@ class Delegations:
                 self._drop(task_id)
 
     # Inside.
+
+    def _task(self, task_id: str) -> _Task:
+        return self._tasks.setdefault(task_id, _Task(self._now_ms))
 
     def _item(self, task_id: str, item: JsonObject) -> None:
         if text_of(item, "type") != "function_call":
@@ -113,7 +137,7 @@ class Delegations:
         if call_id in self._of_call:
             self._host.ignored("duplicate", "a tool call")
             return
-        task = self._tasks.setdefault(task_id, _Task())
+        task = self._task(task_id)
         task.called = True
         task.waiting.add(call_id)
         self._of_call[call_id] = task_id

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import binascii
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cordboard.agent_api.agent import AgentSession, Said
 from cordboard.agent_api.service_protocol import CutItem, Lost, ProtocolHost, Resumed
@@ -33,8 +33,9 @@ MAX_HISTORY = 128
 """Messages that a session takes at its start."""
 MOST_HISTORY_CHARACTERS = 8_000
 """A session takes 8,192 tokens of history, and some scripts need a token for each character."""
-MOST_CONTEXT = 500
-"""Characters of a context that is added later: the service takes 500 tokens."""
+MOST_CONTEXT_BYTES = 500
+"""UTF-8 bytes of one piece of context that is added later: the service takes 500 tokens (openai
+3.54, `types/live/commentary_append_event.py`), and a token is at least one byte."""
 _RENEW_BEFORE = 5 * 60
 _APPEND = b'{"type":"session.input_audio.append","audio":"%b"}'
 _FORMATS = {"ulaw": "audio/pcmu", "alaw": "audio/pcma"}
@@ -62,7 +63,6 @@ class OpenAILiveProtocol:
         self._settings = settings
         self._key = key
         self._session: AgentSession
-        self._opened = False
         self._delegations = Delegations(settings.delegation.model)
 
     # The connection.
@@ -86,14 +86,12 @@ class OpenAILiveProtocol:
         self._send({"type": "session.close"})
 
     async def address(self) -> Address:
-        self._opened = False
         base = (self._settings.base_url or messages.BASE_URL).rstrip("/")
         url = f"ws{base.removeprefix('http')}/live/sessions"
         return Address(url, self._settings.request_headers(self._key))
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session, self._host, self._resumed = session, host, resumed
-        self._opened = True
         self._ready = False
         self._seconds = 0.0
         """Seconds of the session that have been reported."""
@@ -139,7 +137,7 @@ class OpenAILiveProtocol:
         return with_extra(whole, settings.extra)
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
-        return lost(status, code, problem, opened=self._opened, key=self._key)
+        return lost(status, code, problem, self._key)
 
     def _started(self, message: JsonObject) -> None:
         if self._ready:
@@ -170,13 +168,15 @@ class OpenAILiveProtocol:
         self._host.send_text(messages.encoded(message))
 
     def _add(self, text: str) -> None:
-        """Give the model a text to speak about."""
-        content = text[:MOST_CONTEXT]
-        self._send({"type": "session.commentary.append", "delegation_id": None, "content": content})
+        """Give the model a text to speak about, a long one in several pieces."""
+        kind = "session.commentary.append"
+        for piece in _pieces(text):
+            self._send({"type": kind, "delegation_id": None, "content": piece})
 
     def hear(self, sound: bytes) -> None:
         self._host.send_text(_APPEND % binascii.b2a_base64(sound, newline=False))
         self._turns.sent(len(sound))
+        self._turns.working = self._delegations.look(self._turns.sent_ms)
         if self._turns.sent_ms >= self._renew_ms and not self._busy:
             self._renew_ms = float("inf")
             self._host.reconnect("the session is near its end")
@@ -278,6 +278,20 @@ class OpenAILiveProtocol:
         else:
             self._host.ignored("warning", told.reason)
             self._delegations.refused(words)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield a text in pieces that the service takes, cut at spaces where there are any."""
+    left = text.encode("utf-8", "replace")
+    while len(left) > MOST_CONTEXT_BYTES:
+        cut = left.rfind(b" ", 1, MOST_CONTEXT_BYTES + 1)
+        if cut < 0:
+            cut = MOST_CONTEXT_BYTES
+            while left[cut] & 0xC0 == 0x80:  # in the middle of a character
+                cut -= 1
+        yield left[:cut].decode()
+        left = left[cut:]
+    yield left.decode()
 
 
 def _history(said: list[Said]) -> list[JsonObject]:

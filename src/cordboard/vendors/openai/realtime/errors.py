@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from cordboard.agent_api.service_protocol import Lost
 from cordboard.errors import FailureKind
+from cordboard.net.failures import connection_gone
 from cordboard.tools.tool import JsonObject
 from cordboard.vendors.openai.realtime.messages import text_of
 
@@ -119,8 +120,8 @@ def trouble_of(error: JsonObject, key: str) -> Trouble:
     return trouble(code, kind, text_of(error, "message"), key)
 
 
-def lost(status: int | None, code: int | None, problem: str, *, opened: bool, key: str) -> Lost:
-    """Implements `ServiceProtocol.lost`. `opened`: the connection had been up."""
+def lost(status: int | None, code: int | None, problem: str, key: str) -> Lost:
+    """Implements `ServiceProtocol.lost`."""
     words = _short(problem, key)
     if status is not None:
         return _refused(status, words)
@@ -128,22 +129,19 @@ def lost(status: int | None, code: int | None, problem: str, *, opened: bool, ke
         if name in problem and meaning in _KINDS:
             told = trouble(name, "", problem, key)
             return Lost(told.kind, told.reason, again=meaning == "pace")
-    if not opened:
-        return Lost("connect", f"OpenAI cannot be reached: {words}", again=True)
-    ended = f" ({code})" if code is not None else ""
-    if code == 1008:
-        return Lost("refused", f"OpenAI closed the session{ended}: {words}", again=True)
-    return Lost("dropped", f"the connection to OpenAI is gone{ended}: {words}", again=True)
+    kind: FailureKind = "refused" if code == 1008 else "dropped"
+    return Lost(kind, connection_gone("OpenAI", code, words), again=True)
 
 
 def _refused(status: int, words: str) -> Lost:
     if status in (401, 403):
         return Lost("auth", f"OpenAI does not accept the API key (HTTP {status})", again=False)
+    told = f"(HTTP {status}){f': {words}' if words else ''}"
     if status == 429:
-        return Lost("quota", "OpenAI: too many requests, or no credit (HTTP 429)", again=True)
+        return Lost("quota", f"too many requests to OpenAI, or no credit {told}", again=True)
     if status >= 500 or status in (408, 425):
-        return Lost("connect", f"OpenAI has trouble (HTTP {status})", again=True)
-    return Lost("refused", f"OpenAI refused the connection (HTTP {status}): {words}", again=False)
+        return Lost("connect", f"OpenAI has trouble {told}", again=True)
+    return Lost("refused", f"OpenAI refused the connection {told}", again=False)
 
 
 def _short(text: str, key: str) -> str:

@@ -63,8 +63,8 @@ class OpenAIProtocol:
         self._settings = settings
         self._key = key
         self._session: AgentSession
-        self._opened = False
-        """The connection that `lost` is about has been up."""
+        self._answers: Answers
+        self._begun = False
         self._calls = ToolCalls()
         self._aside = False
 
@@ -104,7 +104,7 @@ class OpenAIProtocol:
 
     @property
     def keep_alive_s(self) -> float:
-        return BUSY_WAIT if self._opened and self._answers.waits else 0.0
+        return BUSY_WAIT if self._begun and self._answers.waits else 0.0
 
     def keep_alive(self) -> None:
         """Look at the retries, although the line gives no sound."""
@@ -114,18 +114,17 @@ class OpenAIProtocol:
         """Do nothing: closing is enough."""
 
     async def address(self) -> Address:
-        self._opened = False
         return messages.address_of(self._settings, self._settings.model, self._key)
 
     def begin(self, session: AgentSession, host: ProtocolHost, resumed: Resumed | None) -> None:
         self._session = session
-        self._opened = True
+        self._begun = True
         self._fresh(host, resumed)
         whole = messages.session_object(self._settings, session, answering=not self._aside)
         self._outbox.send({"type": "session.update", "session": whole}, "session")
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
-        return lost(status, code, problem, opened=self._opened, key=self._key)
+        return lost(status, code, problem, self._key)
 
     def _session_created(self, message: JsonObject) -> None:
         """Note the session's end. The two clocks may differ: an absurd end is ignored."""

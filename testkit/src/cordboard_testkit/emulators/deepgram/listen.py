@@ -91,12 +91,13 @@ class DeepgramListenEmulator(DeepgramSocketEmulator):
         script: Script | None = None,
         *,
         key: str = KEY,
+        port: int = 0,
         turn_silence_ms: int = 600,
         idle_seconds: float = 10.0,
     ) -> None:
         """`turn_silence_ms`: silence after which the next voice is the script's next answer; Flux
         has a detector of its own."""
-        super().__init__(script, key=key)
+        super().__init__(script, key=key, port=port)
         self.turn_silence_ms = turn_silence_ms
         self.idle_seconds = idle_seconds
 

@@ -43,7 +43,14 @@ from cordboard_testkit.emulators.openai.realtime_wire import (
     sound,
     text,
 )
-from cordboard_testkit.emulators.script import Answer, Fault, Prompter, Script, results_said
+from cordboard_testkit.emulators.script import (
+    Answer,
+    CallerTurn,
+    Fault,
+    Prompter,
+    Script,
+    results_said,
+)
 from cordboard_testkit.emulators.speech import Beeper, Speaker, TurnGate
 
 PIECE_MS = 100
@@ -55,8 +62,8 @@ VOICES = (
     *("tempo", "verse", "vesper", "willow"),
 )
 SESSION_SECONDS = 3600
-_MOST_CONTEXT = 2_000
-"""Characters that stand for the 500 tokens of an added context."""
+_MOST_CONTEXT = 500
+"""UTF-8 bytes that stand for the 500 tokens of an added context: a token has at least one."""
 
 
 def _part(kind: str) -> Shape:
@@ -118,7 +125,15 @@ _SESSION = fields(
         "store": flag,
     },
 )
-_CONTEXT = {"content": text(_MOST_CONTEXT), "delegation_id": either(null, text())}
+
+
+def _context(value: Any, path: str) -> None:
+    text()(value, path)
+    if len(value.encode()) > _MOST_CONTEXT:
+        raise Refused("string_above_max_length", f"{path} has more than 500 tokens.", path)
+
+
+_CONTEXT = {"content": _context, "delegation_id": either(null, text())}
 _OUTPUT = fields({"type": one_of("function_call_output"), "call_id": text(64), "output": text()})
 
 
@@ -150,10 +165,12 @@ class OpenAILiveEmulator:
         *,
         speaker: Speaker | None = None,
         key: str = "sk-emulated",
+        port: int = 0,
         speed: float = 20.0,
     ) -> None:
         """`speed`: speed of the track, as a multiple of real time."""
         self.key, self.speed = key, speed
+        self._port = port
         self.speaker = speaker or Beeper()
         self.prompter = Prompter(script or Script())
         self.received: list[Event] = []
@@ -177,7 +194,7 @@ class OpenAILiveEmulator:
         self._server = await serve(
             self._serve,
             "127.0.0.1",
-            0,
+            self._port,
             process_request=self._refuse,
             compression=None,
             close_timeout=0.2,
@@ -191,8 +208,11 @@ class OpenAILiveEmulator:
 
     def _refuse(self, connection: ServerConnection, request: Request) -> Response | None:
         status = None
+        model = request.path.removeprefix("/v1/models/")
         if request.headers.get("Authorization") != f"Bearer {self.key}":
             status = HTTPStatus.UNAUTHORIZED
+        elif model in (*MODELS, *BACKENDS):
+            return connection.respond(HTTPStatus.OK, json.dumps({"id": model, "object": "model"}))
         elif request.path != "/v1/live/sessions":
             status = HTTPStatus.NOT_FOUND
         self.connections += 1
@@ -354,7 +374,9 @@ class _Session:
                 self._turn()
 
     def _turn(self) -> None:
-        answer = self._emulator.prompter.answer()
+        backend = (self._settings.get("delegation") or {}).get("responses") or {}
+        turn = CallerTurn(sound=bytes(self._gate.sound), tools=tuple(backend.get("tools", ())))
+        answer = self._emulator.prompter.answer(turn)
         at, words = self._gate.started_ms, answer.heard.split(" ")
         step = max(1, (self._gate.stopped_ms - at) // len(words))
         for place, word in enumerate(words):

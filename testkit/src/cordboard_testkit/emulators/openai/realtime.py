@@ -17,7 +17,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Self
@@ -77,9 +77,11 @@ class OpenAIRealtimeEmulator:
         speed: float = 8.0,
         transcription_seconds: float = 0.03,
         azure: bool = False,
+        deployments: Mapping[str, str] | None = None,
     ) -> None:
-        """`azure`: it is Azure's, at another path, and the key stands in `api-key`. `speed`: speed
-        of the audio, as a multiple of real time; `transcription_seconds`: from the end of the
+        """`azure`: it is Azure's, at another path, and the key stands in `api-key`; `deployments`:
+        the customer's names → their models, Azure knows no others then. `speed`: speed of the
+        audio, as a multiple of real time; `transcription_seconds`: from the end of the
         caller's turn to its text."""
         self.key = key
         self._port = port
@@ -88,6 +90,7 @@ class OpenAIRealtimeEmulator:
         self.transcription_seconds = transcription_seconds
         self._root = "/openai/v1" if azure else "/v1"
         self._azure = azure
+        self._deployments = deployments
         self.shutdown_dates: dict[str, str] = {}
         """Model → the day of its announced end."""
         self.prompter = Prompter(script or Script())
@@ -175,7 +178,9 @@ class OpenAIRealtimeEmulator:
     async def _serve(self, connection: ServerConnection) -> None:
         request = connection.request
         query = parse_qs(urlsplit(request.path).query) if request else {}
-        session = _Session(self, connection, query["model"][0])
+        name = query["model"][0]
+        model = name if self._deployments is None else self._deployments.get(name, "")
+        session = _Session(self, connection, model)
         self.sessions.append(session)
         try:
             if request is not None and "OpenAI-Beta" in request.headers:
