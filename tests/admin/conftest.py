@@ -75,7 +75,7 @@ class ShownView:
     def health(self) -> dict[str, Any]:
         return {**self.counts(), "active_calls": [{"call_id": "call-sales"}], "generation": 3}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b""
 
 

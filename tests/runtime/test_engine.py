@@ -332,7 +332,7 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
 
 def internal_errors(engine: Engine, where: str) -> int:
     name = f'ai_agent_internal_errors_total{{where="{where}"}} '.encode()
-    lines = engine.view.metrics().splitlines()
+    lines = engine.view.series.render().splitlines()
     return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
 
 
@@ -444,6 +444,9 @@ async def test_ledgers_that_cannot_be_written_are_shown_and_keep_nobody_from_cal
         state = engine.view.readiness()["ledger"]
         assert (state.ready, state.required) == (False, False)
         assert "calls are not recorded" in state.detail
+        page = (await engine.view.metrics()).decode()
+        assert 'ai_agent_component_ready{component="ledger"} 0.0' in page
+        assert 'ai_agent_component_ready{component="media"} 1.0' in page
     finally:
         await engine.stop(grace=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -208,9 +209,11 @@ class EngineHealth:
             "post_call": self.post_call.health(),
         }
 
-    def metrics(self) -> bytes:
-        """Return the Prometheus page."""
-        return self.series.render()
+    async def metrics(self) -> bytes:
+        """Return the Prometheus page, rendered in a thread: that takes up to 100 ms."""
+        ready = {name: state.ready for name, state in self.readiness().items()}
+        self.series.components_ready(ready)
+        return await asyncio.to_thread(self.series.render)
 
     def _agents_state(self) -> ComponentState:
         providers = self.reloader.providers
