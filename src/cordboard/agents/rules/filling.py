@@ -17,7 +17,7 @@ _RIVAL = 0.09
 """Two values whose costs differ by less than this cannot be told apart."""
 _CUE_BONUS = 0.06
 _LENGTH_BONUS = 0.08
-_ARTICLES = frozenset("the a an my your".split())
+ARTICLES = frozenset("the a an my your".split())
 _SAME_NAME = 0.12
 """Cost up to which a word counts as part of a listed name."""
 _CORRECTIONS = frozenset(
@@ -157,7 +157,7 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
         cue = look.tokens[place - 1].text if place else ""
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))
-        cued = token.name_like and cue in cues and cue not in _ARTICLES
+        cued = token.name_like and cue in cues and cue not in ARTICLES
         if place not in own and (before or after or cued):
             return True
     return False

@@ -27,11 +27,11 @@ from cordboard.agents.rules.builtin import (
     steering_of,
     with_built_in,
 )
-from cordboard.agents.rules.filling import Filled, fill, is_unknown
+from cordboard.agents.rules.filling import ARTICLES, Filled, fill, is_unknown
 from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
-from cordboard.agents.rules.matching import Look, Matcher, Score
+from cordboard.agents.rules.matching import NEARLY, Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
-from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
+from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value, is_under
 from cordboard.agents.rules.words import (
     CANCELLING,
     CHANGING,
@@ -71,8 +71,6 @@ _EXACT = 0.05
 _WHOLE = 0.12
 _VERBATIM = 0.2
 """Distance up to which an utterance is a sentence of the rules."""
-_NEARLY = 0.45
-"""Distance up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
 """Evidence that is enough by itself."""
 _AHEAD = 0.3
@@ -193,18 +191,21 @@ class Grammar:
         top = scores[0] if scores else nearest
         if nearest.intent == GOODBYE and nearest.distance <= _EXACT:
             return self._decide(look, nearest, scores)  # also as the answer to a question
-        if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
-            if edge := self._at_the_edge(look):
+        weak = top.words < _WORTH_ASKING
+        if nearest.distance > _EXACT and (weak or top.is_slight):
+            edge = self._at_the_edge(look)
+            if edge and (weak or edge.intent == GOODBYE):
                 return edge
-            if answer := self._yes_or_no(look.text):
+            if weak and (answer := self._yes_or_no(look.text)):
                 return answer
-        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else _NEARLY)
+        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else NEARLY)
         best = nearest if light and nearest.intent in self.steering else top
         same = expected is not None and top.intent == expected.intent
         if CANCELLING in look.undoing:
             other = not (same and top.undoes)
         else:
-            other = not same and top.words >= 1.0 and not look.undone
+            words = top.words >= 1.0 and not (top.is_slight and self._names(look, expected))
+            other = not same and not look.undone and (words or self._says(look, top, expected))
         values = self._values(look, expected) if expected is not None and not other else None
         if values is not None and not (
             best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
@@ -212,11 +213,32 @@ class Grammar:
             return values
         confirming = expected is not None and not expected.asked
         revises = confirming and look.undone and best.intent in self.harmless
-        if revises or (best.evidence < _WORTH_ASKING and best.distance > _NEARLY):
+        if revises or (best.evidence < _WORTH_ASKING and best.distance > NEARLY):
             return self._undo(look, expected)
         if best.intent == GOODBYE and expected is not None:
             return None  # `that's it` may be a yes
         return self._decide(look, best, scores)
+
+    def _says(self, look: Look, score: Score, expected: Expected | None) -> bool:
+        """True if the utterance is a sentence, and not only the answer to the question."""
+        spans = (
+            [s for name in expected.slots.values() for s in look.spans[name]] if expected else ()
+        )
+        given = {
+            place for s in spans if s.is_clear and not s.bare for place in range(s.start, s.end)
+        }
+        rest = [t for place, t in enumerate(look.tokens) if place not in given]
+        words = [t for t in rest if t.text not in FILLERS | ARTICLES]
+        return score.distance <= _EXACT and len(words) > 1
+
+    def _names(self, look: Look, expected: Expected | None) -> bool:
+        """True if the question for a name is answered in a frame: `put it under Smith`."""
+        if expected is None or not expected.asked:
+            return False
+        kind = expected.slots[expected.asked]
+        return self.finders[kind].spec.type == "name" and any(
+            not span.bare or is_under(look.tokens, span.start) for span in look.spans[kind]
+        )
 
     def _undo(self, look: Look, expected: Expected | None) -> Reading | None:
         """Return the reading of a request to take back or to change something that no intent can:
@@ -277,7 +299,8 @@ class Grammar:
             sure = (sure or best.evidence >= _ENOUGH) and best.undoes
         elif name in self.harmless:
             told = best.words >= _WORTH_ASKING and not look.is_over
-            sure = sure or (best.evidence >= _ENOUGH and told)
+            refuses = best.is_slight and look.tokens[0].text == "no"
+            sure = sure or (best.evidence >= _ENOUGH and told and not refuses)
         else:  # "why did you talk to a human"
             void = look.denied | look.told
             void_words = any(look.tokens[place].is_content for place in void)
