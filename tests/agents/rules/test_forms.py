@@ -314,7 +314,8 @@ async def test_one_word_beside_a_no_or_a_farewell_starts_no_answer(words: str, a
     assert await talk.say(words) == answer
 
 
-async def test_a_form_stays_open_after_its_tool_refuses() -> None:
+@pytest.mark.parametrize("words", ["ok, at eleven then", "eleven", "could I do eleven instead?"])
+async def test_a_form_stays_open_after_its_tool_refuses(words: str) -> None:
     talk = await _garage(*BRAKES)
     taken = "That time is taken. Which other one?"
     talk.replies["bring"] = (Status.ERROR, taken, {})
@@ -324,7 +325,7 @@ async def test_a_form_stays_open_after_its_tool_refuses() -> None:
         await talk.say("do you tow at any time?")
         == "We tow day and night. All right. What should I change?"
     )
-    assert await talk.say("ok, at eleven then") == "brake check, 2026-11-27, 11:00, Ann Lee?"
+    assert await talk.say(words) == "brake check, 2026-11-27, 11:00, Ann Lee?"
     talk.replies.clear()
     assert await talk.say("yes") == "See you then. Anything else?"
     asked = [(a["time"], a["job"]) for _, a in talk.asked]

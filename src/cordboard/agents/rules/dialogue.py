@@ -167,8 +167,7 @@ class RulesDialogue:
         return self._begin(task)
 
     def _answered(self, text: str, reading: Reading | None) -> _Turn | None:
-        """A yes or a no beside other words, or thanks. `Not sure` and `yes, but how much?` are
-        neither."""
+        """A yes or a no beside other words or thanks. `Not sure`, `yes, but why?` are neither."""
         answer = read_yes_or_no(text)
         if reading is not None and reading.intent != builtin.THANKS:
             answer = None if reading.verbatim or reading.slots else answer
@@ -269,7 +268,9 @@ class RulesDialogue:
     def _no(self) -> _Turn:
         self._failures = 0
         match self._state:
-            case Confirming(task=task) if self._can_change(task) and not task.confirmed:
+            case Confirming(task=task) if task.confirmed:
+                return self._cancel()
+            case Confirming(task=task) if task.lists and self._intent(task.intent).confirm:
                 return self._ask(self._state, self._filled(self._phrases.what_instead))
             case Choosing(task=task):
                 return self._go_on(task)
@@ -279,10 +280,6 @@ class RulesDialogue:
                 return self._begin(self._new_task(builtin.GOODBYE))
         self._state = Idle()
         return self._say(self._phrases.how_can_i_help)
-
-    def _can_change(self, task: Task) -> bool:
-        """True if it has values that the caller is asked to confirm."""
-        return bool(task.lists and self._intent(task.intent).confirm)
 
     def _has_acted(self) -> bool:
         """True if nothing is open, and the last task did something that cannot be taken back."""
@@ -470,7 +467,7 @@ class RulesDialogue:
         outcome = await self._errands.run(task)
         answer = outcome.answer
         goes_on = not (intent.hang_up or outcome.caller_left or outcome.declined)
-        if outcome.refused and self._can_change(task):
+        if outcome.refused:
             self._state, self._question = Confirming(task), answer
         elif self._question:  # the caller had asked something in between
             answer += self._question

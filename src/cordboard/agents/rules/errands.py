@@ -36,7 +36,7 @@ class Outcome:
     declined: bool = False
     """The caller was asked for approval, and did not say yes."""
     refused: bool = False
-    """The tool did not act, and said why."""
+    """The tool failed and said why; another value, confirmed anew, may do."""
 
 
 class Errands:
@@ -68,7 +68,8 @@ class Errands:
         worked = reply is None or reply.ok
         left = worked and bool(intent.transfer)
         declined = reply is not None and reply.refused == "approval"
-        refused = reply is not None and reply.status is Status.ERROR
+        error = reply is not None and reply.status is Status.ERROR
+        refused = error and bool(task.lists and intent.confirm)
         return Outcome(self._answer(intent, task, reply), worked, left, declined, refused)
 
     async def hang_up(self, why: str) -> None:

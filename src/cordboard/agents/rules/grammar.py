@@ -31,7 +31,7 @@ from cordboard.agents.rules.filling import ARTICLES, Filled, fill, is_unknown
 from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
 from cordboard.agents.rules.matching import NEARLY, Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
-from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value, is_under
+from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
     CANCELLING,
     CHANGING,
@@ -112,6 +112,8 @@ class Expected:
     """Slot → list; the slot that was asked for comes first."""
     asked: str = ""
     """The slot that was asked for."""
+    refused: bool = False
+    """True if other values are wanted: a bare figure is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +202,8 @@ class Grammar:
                 return answer
         light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else NEARLY)
         best = nearest if light and nearest.intent in self.steering else top
-        same = expected is not None and top.intent == expected.intent
-        if CANCELLING in look.undoing:
-            other = not (same and top.undoes)
-        else:
-            words = top.words >= 1.0 and not (top.is_slight and self._names(look, expected))
-            other = not same and not look.undone and (words or self._says(look, top, expected))
-        values = self._values(look, expected) if expected is not None and not other else None
+        answers = expected is not None and not self._is_other(look, top, expected)
+        values = self._values(look, expected) if expected is not None and answers else None
         if values is not None and not (
             best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
         ):
@@ -219,26 +216,22 @@ class Grammar:
             return None  # `that's it` may be a yes
         return self._decide(look, best, scores)
 
-    def _says(self, look: Look, score: Score, expected: Expected | None) -> bool:
-        """True if the utterance is a sentence, and not only the answer to the question."""
-        spans = (
-            [s for name in expected.slots.values() for s in look.spans[name]] if expected else ()
-        )
-        given = {
-            place for s in spans if s.is_clear and not s.bare for place in range(s.start, s.end)
-        }
-        rest = [t for place, t in enumerate(look.tokens) if place not in given]
-        words = [t for t in rest if t.text not in FILLERS | ARTICLES]
-        return score.distance <= _EXACT and len(words) > 1
-
-    def _names(self, look: Look, expected: Expected | None) -> bool:
-        """True if the question for a name is answered in a frame: `put it under Smith`."""
-        if expected is None or not expected.asked:
+    def _is_other(self, look: Look, top: Score, expected: Expected) -> bool:
+        """True if the utterance begins something else than the question is about."""
+        same = top.intent == expected.intent
+        if CANCELLING in look.undoing:
+            return not (same and top.undoes)
+        if same or look.undone:
             return False
-        kind = expected.slots[expected.asked]
-        return self.finders[kind].spec.type == "name" and any(
-            not span.bare or is_under(look.tokens, span.start) for span in look.spans[kind]
-        )
+        found = [s for name in expected.slots.values() for s in look.spans[name]]
+        given = {p for s in found if s.is_clear and not s.bare for p in range(s.start, s.end)}
+        other = {p for p, token in enumerate(look.tokens) if token.text not in FILLERS | ARTICLES}
+        if top.distance <= _EXACT and len(other - given) > 1:
+            return True  # a sentence, and not only a value
+        kind = expected.slots.get(expected.asked, "")
+        named = kind and self.finders[kind].spec.type == "name"
+        framed = named and any(span.cost == 0.0 for span in look.spans[kind])
+        return top.words >= 1.0 and not (framed and top.is_slight)  # "put it under Smith"
 
     def _undo(self, look: Look, expected: Expected | None) -> Reading | None:
         """Return the reading of a request to take back or to change something that no intent can:
@@ -261,6 +254,7 @@ class Grammar:
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
         replaces = any(token.text in REPLACING for token in look.tokens) or _corrects(look)
+        replaces = replaces or expected.refused
         filled = fill(look, lists, cues, asked)
         if not filled and replaces:  # `make it four`, `no, Smith`
             kinds = ("number", "time", "name" if not asked and _corrects(look) else "")

@@ -216,20 +216,19 @@ class Finder:
         cased = any(token.name_like for token in tokens)
         for start in range(len(tokens)):
             before = " ".join(t.text for t in tokens[max(0, start - 2) : start])
-            cued, under = before in _NAME_CUES, is_under(tokens, start)
+            cued, under = before in _NAME_CUES, before.split()[-1:] == ["under"]
             if under or before in _INTRODUCTIONS:
                 cued = tokens[start].name_like  # it may be "under warranty"
                 if not (under or cued) and (cased or tokens[start].text in _MOODS):
                     continue
+            cost = 0.0 if cued or under else 0.1
             for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
                 token = tokens[end - 1]
                 if not token.is_content or not token.text.isalpha() or token.text in _NO_NAME:
                     break
                 words = " ".join(_named(t.written or t.text) for t in tokens[start:end])
                 name = words.replace(" -", "-").lstrip("-")
-                yield Span(
-                    start, end, Value(name, name), 0.0 if cued or under else 0.1, bare=not cued
-                )
+                yield Span(start, end, Value(name, name), cost, bare=not cued)
 
     def _texts(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
         text = " ".join(token.text for token in tokens)
@@ -257,11 +256,6 @@ def _named(word: str) -> str:
     if word != word.lower():
         return word
     return re.sub(r"(^|['-])(\w)(?!$)", lambda match: match[1] + match[2].upper(), word)
-
-
-def is_under(tokens: Sequence[Token], start: int) -> bool:
-    """True for `it is under Smith`."""
-    return start > 0 and tokens[start - 1].text == "under"
 
 
 def _is_timed(tokens: Sequence[Token], start: int) -> bool:
