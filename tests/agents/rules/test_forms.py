@@ -317,14 +317,11 @@ async def test_one_word_beside_a_no_or_a_farewell_starts_no_answer(words: str, a
 @pytest.mark.parametrize("words", ["ok, at eleven then", "eleven", "could I do eleven instead?"])
 async def test_a_form_stays_open_after_its_tool_refuses(words: str) -> None:
     talk = await _garage(*BRAKES)
-    taken = "That time is taken. Which other one?"
-    talk.replies["bring"] = (Status.ERROR, taken, {})
-    assert await talk.say("yes") == taken
+    talk.replies["bring"] = (Status.ERROR, "That time is taken.", {})
+    assert await talk.say("yes") == "That time is taken. Anything else?"
+    answer = await talk.say("do you tow at any time?")
+    assert answer == "We tow day and night. That time is taken. Anything else?"
     assert await talk.say("yes please") == "All right. What should I change?"
-    assert (
-        await talk.say("do you tow at any time?")
-        == "We tow day and night. All right. What should I change?"
-    )
     assert await talk.say(words) == "brake check, 2026-11-27, 11:00, Ann Lee?"
     talk.replies.clear()
     assert await talk.say("yes") == "See you then. Anything else?"
@@ -333,12 +330,22 @@ async def test_a_form_stays_open_after_its_tool_refuses(words: str) -> None:
     assert talk.confirmed == [True, True]
 
 
-@pytest.mark.parametrize("words", ["no", "no thanks", "never mind"])
-async def test_a_refused_form_may_be_given_up(words: str) -> None:
-    talk = await _garage(*BRAKES)
+@pytest.mark.parametrize(
+    ("more", "words", "answer"),
+    [
+        ("Anything else?", "no thanks", "Goodbye."),
+        ("Anything else?", "never mind", "All right, never mind."),
+        ("", "no", "All right, never mind."),
+    ],
+)
+async def test_a_refused_form_may_be_given_up(more: str, words: str, answer: str) -> None:
+    bring = GARAGE.intents["bring"].model_copy(update={"more": more or None})
+    rules = GARAGE.model_copy(update={"intents": {**GARAGE.intents, "bring": bring}})
+    talk = Talk(rules, ())
     talk.replies["bring"] = (Status.ERROR, "That time is taken.", {})
-    await talk.say("yes")
-    assert (await talk.say(words)).startswith("All right, never mind.")
+    for said in (*BRAKES, "yes"):
+        await talk.say(said)
+    assert (await talk.say(words)).startswith(answer)
     await talk.say("yes")
     assert len(talk.asked) == 1
 

@@ -268,8 +268,9 @@ class RulesDialogue:
     def _no(self) -> _Turn:
         self._failures = 0
         match self._state:
-            case Confirming(task=task) if task.confirmed:
-                return self._cancel()
+            case Confirming(task=task) if task.confirmed:  # its tool refused; `more` was asked
+                turn = self._cancel()
+                return self._no() if self._intent(task.intent).more else turn
             case Confirming(task=task) if task.lists and self._intent(task.intent).confirm:
                 return self._ask(self._state, self._filled(self._phrases.what_instead))
             case Choosing(task=task):
@@ -467,13 +468,13 @@ class RulesDialogue:
         outcome = await self._errands.run(task)
         answer = outcome.answer
         goes_on = not (intent.hang_up or outcome.caller_left or outcome.declined)
-        if outcome.refused:
-            self._state, self._question = Confirming(task), answer
-        elif self._question:  # the caller had asked something in between
+        if self._question:  # the caller had asked something in between
             answer += self._question
         elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
+        if outcome.refused:
+            self._state, self._question = Confirming(task), answer
         self._last_answer = answer or self._last_answer
         for sentence in answer:
             yield sentence
