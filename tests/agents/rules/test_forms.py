@@ -356,3 +356,24 @@ async def test_a_tool_that_may_have_acted_leaves_no_open_form(status: Status) ->
     talk.replies["bring"] = (status, "That took too long.", {})
     assert await talk.say("yes") == "That took too long. Anything else?"
     assert await talk.say("at eleven") != "brake check, 2026-11-27, 11:00, Ann Lee?"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("move my car from friday to monday", "2026-11-27 to 2026-11-23?"),
+        ("I need to move my car to Monday, from Friday", "2026-11-27 to 2026-11-23?"),
+        ("move my car to monday", "Old day?"),
+        ("move my car from friday", "New day?"),
+    ],
+)
+async def test_the_word_before_a_value_tells_two_slots_of_a_list_apart(
+    words: str, answer: str
+) -> None:
+    move = {
+        "sentences": ["move my car [from] [{date:day}] [to] [{date:new_day}]"],
+        "slots": {"day": {"ask": "Old day?"}, "new_day": {"list": "date", "ask": "New day?"}},
+        "confirm": "{day.value} to {new_day.value}?",
+    }
+    rules = Rules.model_validate({"intents": {"move": move}})
+    assert await Talk(rules, ()).say(words) == answer

@@ -112,8 +112,9 @@ def _is_part(span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
-    beside = (*look.tokens[max(0, span.start - 1) : span.start], *look.tokens[span.end :][:1])
-    return any(token.text in cues for token in beside)
+    before, after = look.tokens[max(0, span.start - 1) : span.start], look.tokens[span.end :][:1]
+    beside = {f"{t.text} …" for t in before} | {f"… {t.text}" for t in after}
+    return not beside.isdisjoint(cues)
 
 
 def _settle(
@@ -157,7 +158,7 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
         cue = look.tokens[place - 1].text if place else ""
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))
-        cued = token.name_like and cue in cues and cue not in ARTICLES
+        cued = token.name_like and f"{cue} …" in cues and cue not in ARTICLES
         if place not in own and (before or after or cued):
             return True
     return False
@@ -170,7 +171,7 @@ def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> 
         wrong = [span for span in look.spans[name] if span.value is None]
         return any(not span.bare or _is_cued(look, span, cues) for span in wrong)
     return finder.spec.type == "list" and any(
-        place and look.tokens[place - 1].text in cues for place, _ in _strangers(look)
+        place and f"{look.tokens[place - 1].text} …" in cues for place, _ in _strangers(look)
     )
 
 

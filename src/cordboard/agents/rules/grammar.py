@@ -145,7 +145,7 @@ class Grammar:
     index: SoundIndex
     matcher: Matcher
     cues: Mapping[str, Mapping[str, frozenset[str]]]
-    """Intent → slot → words beside it."""
+    """Intent → slot → words beside it: `from …`, `… nights`."""
     harmless: frozenset[str]
     """Intents that may run needlessly."""
 
@@ -403,14 +403,17 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
 
 
 def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[str]]]:
-    """Return intent → slot → words right before and after it in sentences."""
+    """Return intent → slot → words right before (`from …`) and after it (`… nights`) in
+    sentences."""
     cues: dict[str, dict[str, set[str]]] = {}
     for intent, wording in rows:
         for place, position in enumerate(wording):
             if position.list:
                 here = cues.setdefault(intent, {}).setdefault(position.slot, set())
-                for other in wording[max(0, place - 1) : place + 2]:
-                    here.update(other.words)
+                for other in wording[max(0, place - 1) : place]:
+                    here.update(f"{word} …" for word in other.words)
+                for other in wording[place + 1 : place + 2]:
+                    here.update(f"… {word}" for word in other.words)
     return {i: {s: frozenset(words) for s, words in found.items()} for i, found in cues.items()}
 
 
