@@ -56,7 +56,7 @@ def fill(
     asked: str = "",
 ) -> dict[str, Filled]:
     """Return slot → value, for the spoken ones. `slots`: slot → list; `cues`: slot → words beside
-    it in sentences.
+    it in sentences (`from …`, `… nights`).
 
     A value is a guess if it only resembles the spoken words, has a rival, or has an unknown name
     beside it.

@@ -403,8 +403,7 @@ def compile_grammar(rules: Rules, toolbox: Sequence[ToolSpec]) -> Grammar:
 
 
 def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[str]]]:
-    """Return intent → slot → words right before (`from …`) and after it (`… nights`) in
-    sentences."""
+    """Return intent → slot → words right before and after it in sentences."""
     cues: dict[str, dict[str, set[str]]] = {}
     for intent, wording in rows:
         for place, position in enumerate(wording):
