@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -54,6 +55,8 @@ settings.load_profile("cordboard")
 
 REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
+    "tests/admin/test_listener.py",
+    "tests/admin/test_page.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
@@ -75,6 +78,8 @@ REAL_TIME = (
     "tests/whole_calls/",
 )
 SLOW = (
+    "tests/accounts/",
+    "tests/admin/",
     "tests/agents/llm/test_services.py",
     "tests/agents/pipeline/test_parts_factory.py",
     "tests/agents/pipeline/test_service_voice.py",
@@ -117,8 +122,8 @@ SLOW = (
 inputs."""
 LANGUAGE_MODEL = "CORDBOARD_LANGUAGE_MODEL"
 LLM_TESTS = "tests/llm"
-MODELS = {"lend_models", "lent_models"}
-"""Fixtures that load the models of the offline agent."""
+NOT_FAST = {"lend_models", "lent_models", "promtool"}
+"""Fixtures that load the models of the offline agent, or need a program of others."""
 
 
 def file_of(test: str) -> str:
@@ -127,9 +132,9 @@ def file_of(test: str) -> str:
 
 
 def is_fast(item: pytest.Item) -> bool:
-    """True if the test needs neither Asterisk nor models. Its file has been collected."""
+    """True if the test needs no Asterisk, models or promtool. Its file has been collected."""
     marked = any(item.iter_markers("asterisk")) or any(item.iter_markers("voices"))
-    return not marked and not MODELS & set(getattr(item, "fixturenames", ()))
+    return not marked and not NOT_FAST & set(getattr(item, "fixturenames", ()))
 
 
 def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
@@ -229,6 +234,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     config.option.loadscopereorder = False  # keep the order above
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def promtool(pytestconfig: pytest.Config) -> str:
+    """Prometheus' checker of rules. Missing, it is an error that says how to get it."""
+    command = [str(pytestconfig.rootpath / "scripts/install-promtool"), "--print"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.fail(found.stderr, pytrace=False)
+    return found.stdout.strip()
 
 
 Lend: TypeAlias = Callable[[], AbstractContextManager[None]]

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
+from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Deferred
 from cordboard.api.app import create_app
 from cordboard.api.gate import HttpLimits
@@ -61,7 +62,7 @@ def serve(engine: ShownEngine, fake: FakeAdministration) -> Serve:
         return create_app(
             engine,
             loopback_only=loopback_only,
-            administration=fake,
+            administration=ServerOperations(fake),
             token=lambda: secret,
             limits=limits,
         )

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 from starlette.types import ASGIApp
 
 from cordboard.agent_api.provider import tool_users
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.config.plugins import installed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
@@ -36,7 +37,7 @@ def app(engine: ShownEngine, fake: FakeAdministration, *, loopback_only: bool = 
     return create_app(
         engine,
         loopback_only=loopback_only,
-        administration=fake,
+        administration=ServerOperations(fake),
         token=lambda: SecretStr("correct-horse-battery"),
     )
 

@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Deferred
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
@@ -46,7 +47,7 @@ class NoView:
     def health(self) -> dict[str, object]:
         return {}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b""
 
 
@@ -61,7 +62,7 @@ async def file(fake: FakeAdministration, tmp_path: Path) -> AsyncIterator[str]:
     application = create_app(
         NoView(),  # type: ignore[arg-type]
         loopback_only=True,
-        administration=fake,
+        administration=ServerOperations(fake),
         token=lambda: SecretStr(TOKEN),
     )
     server = HttpServer(Health(port=0), application)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.config.schema import Health
@@ -112,7 +113,7 @@ class NoView:
     def health(self) -> dict[str, object]:
         return {}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b""
 
 
@@ -123,7 +124,7 @@ async def test_the_running_engine_is_asked_when_there_is_one(tmp_path: Path) -> 
     application = create_app(
         NoView(),  # type: ignore[arg-type]
         loopback_only=True,
-        administration=fake,
+        administration=ServerOperations(fake),
     )
     with capture_logs():
         server = HttpServer(Health(port=0), application)

@@ -20,7 +20,7 @@ import asyncio
 import datetime
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -48,16 +48,65 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 log = structlog.get_logger()
 
 
-class AdministrationEndpoints:
-    """The routes of this module, over one `Administration`."""
+class ServerOperations:
+    """Operations on MCP servers, one at a time per server, for every port that offers them."""
 
-    def __init__(
-        self, administration: Administration, check: TokenCheck, limits: HttpLimits
-    ) -> None:
-        self._administration = administration
+    def __init__(self, engine: Administration) -> None:
+        self.engine = engine
+        self._busy: set[str] = set()
+
+    async def test(self, server: str) -> dict[str, Any]:
+        """Return the answer to a test. Raises `HTTPException`: 409 during another operation on the
+        server, or when it is impossible; 404 when there is none."""
+        with self._working_on(server):
+            report = await self.engine.mcp_test(server)
+        return {
+            "server": server,
+            "ok": report.ok,
+            "error": report.error,
+            "took_ms": report.took_ms,
+            "protocol": report.protocol,
+            "tools": list(report.tools),
+            "stderr": list(report.stderr[-STDERR_LINES:]),
+        }
+
+    async def move(
+        self, server: str, operation: Literal["start", "stop", "restart"]
+    ) -> dict[str, Any]:
+        """Start, stop or restart a server; return its state. Raises as `test` does."""
+        moves = {
+            "start": self.engine.mcp_start,
+            "stop": self.engine.mcp_stop,
+            "restart": self.engine.mcp_restart,
+        }
+        with self._working_on(server):
+            return server_as_json(await moves[operation](server))
+
+    @contextmanager
+    def _working_on(self, server: str) -> Iterator[None]:
+        if server in self._busy:
+            raise HTTPException(409, f"the MCP server {server!r} is being worked on already")
+        self._busy.add(server)
+        try:
+            yield
+        except KeyError:
+            if any(server == status.server for status in self.engine.mcp_status()):
+                raise  # our own mistake, not the client's
+            raise HTTPException(404, f"there is no MCP server {server[:64]!r}") from None
+        except CordboardError as error:
+            raise HTTPException(409, str(error)) from error
+        finally:
+            self._busy.discard(server)
+
+
+class AdministrationEndpoints:
+    """The routes of this module, over one engine."""
+
+    def __init__(self, operations: ServerOperations, check: TokenCheck, limits: HttpLimits) -> None:
+        self._operations = operations
+        self._administration = operations.engine
         self._body_seconds = limits.body_seconds
         self._check = check
-        self._busy: set[str] = set()
 
     def routes(self) -> list[Route]:
         """Return the routes for the application."""
@@ -68,9 +117,9 @@ class AdministrationEndpoints:
         }
         changing: dict[str, Handler] = {
             "/mcp/test/{server}": self._test,
-            "/mcp/servers/{server}/start": self._moving(self._administration.mcp_start),
-            "/mcp/servers/{server}/stop": self._moving(self._administration.mcp_stop),
-            "/mcp/servers/{server}/restart": self._moving(self._administration.mcp_restart),
+            "/mcp/servers/{server}/start": self._moving("start"),
+            "/mcp/servers/{server}/stop": self._moving("stop"),
+            "/mcp/servers/{server}/restart": self._moving("restart"),
             "/reload": self._reload,
         }
         return [
@@ -105,50 +154,17 @@ class AdministrationEndpoints:
         return JsonAnswer(await asyncio.to_thread(list_to_json, "tools", tools))
 
     async def _test(self, request: Request) -> Response:
-        server = request.path_params["server"]
-        with self._working_on(server):
-            report = await self._administration.mcp_test(server)
-        return JsonAnswer(
-            {
-                "server": server,
-                "ok": report.ok,
-                "error": report.error,
-                "took_ms": report.took_ms,
-                "protocol": report.protocol,
-                "tools": list(report.tools),
-                "stderr": list(report.stderr[-STDERR_LINES:]),
-            }
-        )
+        return JsonAnswer(await self._operations.test(request.path_params["server"]))
 
-    def _moving(self, move: Callable[[str], Awaitable[ServerStatus]]) -> Handler:
+    def _moving(self, operation: Literal["start", "stop", "restart"]) -> Handler:
         async def moved(request: Request) -> Response:
-            server = request.path_params["server"]
-            with self._working_on(server):
-                status = await move(server)
-            return JsonAnswer(server_as_json(status))
+            return JsonAnswer(await self._operations.move(request.path_params["server"], operation))
 
         return moved
 
     async def _reload(self, request: Request) -> Response:
         report = await self._administration.reload()
         return JsonAnswer(report_as_json(report), status_code=200 if report.applied else 422)
-
-    @contextmanager
-    def _working_on(self, server: str) -> Iterator[None]:
-        """Raises `HTTPException`: 409 during another operation on it, 404 when there is none."""
-        if server in self._busy:
-            raise HTTPException(409, f"the MCP server {server!r} is being worked on already")
-        self._busy.add(server)
-        try:
-            yield
-        except KeyError:
-            if any(server == status.server for status in self._administration.mcp_status()):
-                raise  # our own mistake, not the client's
-            raise HTTPException(404, f"there is no MCP server {server[:64]!r}") from None
-        except CordboardError as error:
-            raise HTTPException(409, str(error)) from error
-        finally:
-            self._busy.discard(server)
 
 
 def server_as_json(status: ServerStatus) -> dict[str, Any]:

@@ -16,7 +16,6 @@ the rest names calls, contexts, providers and servers, which other users of the 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,8 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from cordboard.api.administration import AdministrationEndpoints
-from cordboard.api.administration_view import Administration
+from cordboard.api.administration import AdministrationEndpoints, ServerOperations
 from cordboard.api.answers import JsonAnswer
 from cordboard.api.chat import ChatEndpoints
 from cordboard.api.gate import LIVE, Gate, HttpLimits
@@ -61,7 +59,8 @@ class ComponentState:
 
 
 class EngineView(Protocol):
-    """The engine's state for HTTP. Every method returns at once, in any state of the engine."""
+    """The engine's state for HTTP. Every method answers in any state of the engine, and all but
+    `metrics` return at once."""
 
     def readiness(self) -> Mapping[str, ComponentState]:
         """Return the components by name: `ari`, `media`, `agents`, `calls`, `mcp`, `ledger`."""
@@ -73,8 +72,8 @@ class EngineView(Protocol):
     def health(self) -> Mapping[str, Any]:
         """Return details for JSON: version, uptime, generation, calls, servers, workers, lag."""
 
-    def metrics(self) -> bytes:
-        """Return all series in the Prometheus text format."""
+    async def metrics(self) -> bytes:
+        """Return all series in the Prometheus text format; takes up to 100 ms."""
 
 
 def create_app(
@@ -82,7 +81,7 @@ def create_app(
     *,
     loopback_only: bool,
     allowed_hosts: Collection[str] = (),
-    administration: Administration | None = None,
+    administration: ServerOperations | None = None,
     token: Callable[[], SecretStr | None] = lambda: None,
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,
@@ -147,7 +146,7 @@ def _own_routes(engine: EngineView, check: TokenCheck) -> list[Route]:
         return JsonAnswer({**engine.counts(), "components": components})
 
     async def metrics(request: Request) -> Response:
-        page = await asyncio.to_thread(engine.metrics)  # takes up to 100 ms
+        page = await engine.metrics()
         return Response(page, headers={"Content-Type": CONTENT_TYPE})
 
     handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import math
 import socket
+import ssl
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
@@ -21,7 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cordboard.config.schema import Health
+from cordboard.config.schema import AdminUi, Health
 from cordboard.errors import ListenError
 
 CLOSE_SECONDS = 2
@@ -42,16 +43,22 @@ class HttpServer:
 
     def __init__(
         self,
-        health: Health,
+        address: Health | AdminUi,
         app: ASGIApp,
         *,
+        key: str = "health.port",
+        tls: ssl.SSLContext | None = None,
         idle_seconds: float = IDLE_SECONDS,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        self._host = health.host
-        self.port = health.port
+        """`key` of the configuration is named in the error when the port cannot be opened. `tls`:
+        the port speaks https."""
+        self._host = address.host
+        self.port = address.port
         """The TCP port; the real one after `start`, also when the configured one is 0."""
         self._app = app
+        self._key = key
+        self._tls = tls
         self._idle_seconds = idle_seconds
         self._most_waiting = most_waiting
         self._server: _Guest | None = None
@@ -59,9 +66,11 @@ class HttpServer:
 
     async def start(self) -> None:
         """Open the port and begin to serve. Raises `ListenError` when the port cannot be opened."""
-        listener = await _listen(self._host, self.port)
+        listener = await _listen(self._host, self.port, self._key)
         self.port = int(listener.getsockname()[1])
-        self._server = _Guest(self._app, self._idle_seconds, _Waiting(self._most_waiting))
+        self._server = _Guest(
+            self._app, self._idle_seconds, _Waiting(self._most_waiting), self._tls
+        )
         self._task = asyncio.create_task(self._server.serve([listener]), name="http-server")
         started = asyncio.create_task(self._server.serving.wait())
         try:
@@ -163,7 +172,9 @@ class _ImpatientProtocol(H11Protocol):
 class _Guest(uvicorn.Server):
     """uvicorn without its claim on the process."""
 
-    def __init__(self, app: ASGIApp, idle_seconds: float, waiting: _Waiting) -> None:
+    def __init__(
+        self, app: ASGIApp, idle_seconds: float, waiting: _Waiting, tls: ssl.SSLContext | None
+    ) -> None:
         protocol = partial(_ImpatientProtocol, idle_seconds=idle_seconds, waiting=waiting)
         config = uvicorn.Config(
             app,
@@ -178,6 +189,7 @@ class _Guest(uvicorn.Server):
             backlog=_BACKLOG,
             timeout_keep_alive=math.ceil(idle_seconds),
             timeout_graceful_shutdown=CLOSE_SECONDS,
+            ssl_context_factory=None if tls is None else lambda *_: tls,
         )
         super().__init__(config)
         self.serving = asyncio.Event()
@@ -206,7 +218,7 @@ class _Guest(uvicorn.Server):
         yield
 
 
-async def _listen(host: str, port: int) -> socket.socket:
+async def _listen(host: str, port: int, key: str) -> socket.socket:
     """Return a listening socket at the first address of the host name."""
     try:
         addresses = await asyncio.get_running_loop().getaddrinfo(
@@ -224,6 +236,6 @@ async def _listen(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         reason = error.strerror or str(error)
-        message = f"the HTTP port {host}:{port} cannot be opened: {reason} (health.port)"
+        message = f"the HTTP port {host}:{port} cannot be opened: {reason} ({key})"
         raise ListenError(message) from error
     return listener

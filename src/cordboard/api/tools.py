@@ -40,7 +40,7 @@ from cordboard.observe.tool_usage_files import KEPT_DAYS, ToolUsageFiles
 MOST_BYTES = 2 * 1024 * 1024
 """Bytes of a try's body: the desk must be able to receive arguments of a megabyte."""
 USUAL_DAYS = 7
-_STATUS: dict[Outcome, int] = {
+TRY_STATUS: dict[Outcome, int] = {
     "run": 200,
     "not_in_toolbox": 403,
     "no_such_tool": 404,
@@ -106,7 +106,7 @@ class ToolEndpoints:
             status=str(report.reply.status),
         )
         body = await asyncio.to_thread(to_json, as_json(report))
-        return JsonAnswer(body, status_code=_STATUS[report.outcome])
+        return JsonAnswer(body, status_code=TRY_STATUS[report.outcome])
 
     async def _usage(self, request: Request) -> Response:
         days = request.query_params.get("days", str(USUAL_DAYS))

@@ -160,6 +160,16 @@ class Call:
         return self._offer.call_id
 
     @property
+    def offer(self) -> Offer:
+        """The call as its source described it."""
+        return self._offer
+
+    @property
+    def started_at(self) -> datetime.datetime:
+        """Wall-clock time of the offer."""
+        return self._started_at
+
+    @property
     def cost(self) -> float | None:
         """The known cost so far; None when nothing is known."""
         return self._costs.total
@@ -263,6 +273,7 @@ class Call:
                 self._offer.caller_name,
                 self._offer.called_number,
                 self._offer.external_id,
+                config=self._generation.version,
             )
         )
         self._ledger.record(

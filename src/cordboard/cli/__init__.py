@@ -12,13 +12,16 @@ import sys
 import typer
 
 from cordboard.cli import (
+    accounts,
     call,
     calls,
     chat,
     check,
+    config,
     demo,
     elevenlabs,
     emulate,
+    history,
     import_,
     mcp,
     reload,
@@ -39,7 +42,11 @@ for module in (run, demo, call, chat, emulate, check, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")
+app.add_typer(history.app, name="history")
+app.add_typer(config.app, name="config")
 app.add_typer(mcp.app, name="mcp")
+app.add_typer(accounts.users, name="users")
+app.add_typer(accounts.audit, name="audit")
 app.add_typer(elevenlabs.app, name="elevenlabs")
 app.add_typer(import_.app, name="import")
 

@@ -10,7 +10,7 @@ import http.client
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -18,8 +18,9 @@ from pydantic import ValidationError
 from cordboard.config.environment import expand
 from cordboard.config.files import SecretFiles
 from cordboard.config.load import text_of
-from cordboard.config.schema import Admin, Health
-from cordboard.config.yaml_document import Document, parse
+from cordboard.config.schema import Admin, AdminUi, Health
+from cordboard.config.section import Section
+from cordboard.config.yaml_document import Document, KeyPath, parse
 from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
 
 READ_SECONDS = 10.0
@@ -114,9 +115,9 @@ def running_engine(config: Path, environ: Mapping[str, str]) -> RunningEngine:
     """Return the address of a configuration file's engine. Raises `ConfigError`."""
     document = parse(text_of(config), str(config))
     values = _Values(environ, SecretFiles(config.parent))
-    health = Health.model_validate(_section(document, "health", Health, values))
+    health = _section(document, ("health",), Health, values)
     values.lacking.clear()
-    admin = Admin.model_validate(_section(document, "admin", Admin, values))
+    admin = _section(document, ("admin",), Admin, values, without="ui")
     if health.port == 0:
         message = "the port is 0, any free one; commands need a fixed one to find the engine"
         raise ConfigError([document.problem(("health", "port"), message)])
@@ -134,7 +135,15 @@ class _Values:
     lacking: list[str] = field(default_factory=list)
     """Steps to get the other values."""
 
-    def put_into(self, text: str) -> str:
+    def filled(self, value: Any) -> Any:
+        """Return a value of the file with its texts expanded."""
+        if isinstance(value, dict):
+            return {key: self.filled(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.filled(inner) for inner in value]
+        return self._expanded(value) if isinstance(value, str) else value
+
+    def _expanded(self, text: str) -> str:
         result = expand(text, self.environ, self.files)
         if result.missing:
             names = " and ".join(result.missing)
@@ -143,24 +152,33 @@ class _Values:
         return result.text
 
 
+def admin_ui(config: Path, environ: Mapping[str, str]) -> AdminUi:
+    """Return a configuration file's `admin.ui`; only that section is read. Raises `ConfigError`."""
+    document = parse(text_of(config), str(config))
+    values = _Values(environ, SecretFiles(config.parent))
+    section = _section(document, ("admin", "ui"), AdminUi, values)
+    if values.lacking:
+        raise ConfigError([document.problem(("admin", "ui"), "; ".join(values.lacking))])
+    return section
+
+
+SectionKind = TypeVar("SectionKind", bound=Section)
+
+
 def _section(
     document: Document,
-    name: str,
-    kind: type[Health] | type[Admin],
+    path: KeyPath,
+    kind: type[SectionKind],
     values: _Values,
-) -> dict[str, Any]:
-    """Return one section with its texts expanded."""
-    section = document.get((name,)) or {}
+    without: str = "",
+) -> SectionKind:
+    """Return one section, without one of its keys. Raises `ConfigError`."""
+    section = document.get(path) or {}
     if not isinstance(section, dict):
-        raise ConfigError([document.problem((name,), "expected a mapping")])
-    expanded: dict[str, Any] = {}
-    for key, value in section.items():
-        if isinstance(value, str):
-            value = values.put_into(value)
-        expanded[key] = value
+        raise ConfigError([document.problem(path, "expected a mapping")])
+    expanded = {key: values.filled(value) for key, value in section.items() if key != without}
     try:
-        kind.model_validate(expanded)
+        return kind.model_validate(expanded)
     except ValidationError:
         message = "it is not in order; `cordboard check` says what is wrong"
-        raise ConfigError([document.problem((name,), message)]) from None
-    return expanded
+        raise ConfigError([document.problem(path, message)]) from None

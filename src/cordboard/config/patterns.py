@@ -19,6 +19,7 @@ _PARAMETER_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,62}$"
 _VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,79}$"
 ENTRY_POINT = r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 URL = r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"
+PUBLIC_URL = r"^(https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?$"
 SECURE_URL = r"^(https|wss)://[^\s/@?#]+(/[^\s?#]*)?$"
 APP = r"^[A-Za-z0-9_.-]+$"
 EXTENSION = r"^[A-Za-z0-9_*#+.-]{1,79}$"
@@ -52,6 +53,7 @@ PATTERNS_IN_WORDS = {
     ENTRY_POINT: "a function as module:name, such as my_package.tools:convert",
     URL: "a URL such as http://127.0.0.1:8088, without user, password or query",
     SECURE_URL: "a URL that begins with https:// or wss://, without user, password or query",
+    PUBLIC_URL: "an address such as https://voice.example.org, without a path, or nothing",
     APP: "an application name (letters, digits, and . - _)",
     EXTENSION: "an extension or queue (letters, digits, and * # + . - _, at most 79)",
     KEY_OR_NONE: "a key (0 to 9, * or #) or nothing",

@@ -6,6 +6,7 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTakin
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
     APP,
+    PUBLIC_URL,
     URL,
     HostName,
     Name,
@@ -38,6 +40,16 @@ from cordboard.config.section import Section
 from cordboard.config.sections.parts import PartSection
 from cordboard.config.templates import prompt_names
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
+
+MOST_PATH = 1_000
+"""Characters of a path: each part of it is examined in turn."""
+
+
+def checked_path(path: Path) -> Path:
+    """Return the path. Raises `ValueError` if no system could open it."""
+    if "\0" in str(path) or len(str(path)) > MOST_PATH:
+        raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
+    return path
 
 
 class Chat(Section):
@@ -101,6 +113,88 @@ class Health(Section):
     )
 
 
+class AdminSessions(Section):
+    """Life of a person's sign-in."""
+
+    idle_minutes: int = Field(
+        60, ge=1, le=1_440, description="Minutes without a request after which it ends."
+    )
+    hours: int = Field(12, ge=1, le=168, description="Hours after which it ends in any case.")
+
+
+class AdminTls(Section):
+    """The admin port's own certificate, in place of a proxy's."""
+
+    certificate: Path = Field(description="PEM file of the certificate and its chain.")
+    key: Path = Field(description="PEM file of its private key.")
+
+
+class AdminUi(Section):
+    """The admin port: accounts, audit, calls and the engine, for people and programs."""
+
+    enabled: bool = Field(False, description="Whether the port is opened.")
+    host: str = Field(
+        "127.0.0.1",
+        description="Address to bind to. Off loopback it needs `tls`, or `public_url` with https "
+        "and `trusted_proxies`.",
+    )
+    port: Port = Field(15001, description="TCP port; 0 = any free one.")
+    public_url: str = Field(
+        "",
+        pattern=PUBLIC_URL,
+        description="Address by which browsers reach it, such as https://voice.example.org. "
+        "Default: its own address.",
+    )
+    trusted_proxies: tuple[Peer, ...] = Field(
+        (),
+        description="Addresses and networks of reverse proxies whose `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed. From other addresses such requests are refused.",
+    )
+    tls: AdminTls | None = Field(None, description="A certificate of its own. Left out: http.")
+    data: Path = Field(
+        Path("var/admin"),
+        description="Folder of the accounts and the audit, of the versions of this file "
+        "(`cordboard config history`) and of stored secrets; mode 0700. Used whether the port is "
+        "open or not.",
+    )
+    sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
+
+    @field_validator("data")
+    @classmethod
+    def _a_path(cls, data: Path) -> Path:
+        return checked_path(data)
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        if any(network_of(proxy) is None for proxy in proxies):
+            raise ValueError("expected addresses (10.0.0.5) and networks (10.0.0.0/24), no names")
+        return proxies
+
+    @property
+    def address(self) -> str:
+        """The address for people, without a slash at its end."""
+        if self.public_url:
+            return self.public_url
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        host = f"[{host}]" if ":" in host else host
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}"
+
+    @model_validator(mode="after")
+    def _passwords_travel_encrypted(self) -> AdminUi:
+        behind_proxy = self.public_url.startswith("https://") and self.trusted_proxies
+        if not (is_loopback(self.host) or self.tls or behind_proxy):
+            raise ValueError(
+                f"host {self.host!r} can be reached by other machines, and passwords would cross "
+                "the network unencrypted. Either leave out `host`; or set `tls: {certificate: "
+                "FILE, key: FILE}`; or, behind a reverse proxy, set `public_url: https://NAME` "
+                "and `trusted_proxies: [ADDRESS OF THE PROXY]`"
+            )
+        if self.tls and self.public_url.startswith("http://"):
+            raise ValueError("with `tls`, `public_url` begins with https://")
+        return self
+
+
 class Admin(Section):
     """Access to changes and details of the running engine, by HTTP or the command line."""
 
@@ -110,6 +204,7 @@ class Admin(Section):
         "or read details, and off loopback of all but `/live`. "
         "Left out: such requests are refused.",
     )
+    ui: AdminUi = Field(AdminUi(), description="The admin port, with accounts.")
 
 
 class Reload(Section):
@@ -354,14 +449,40 @@ class Context(Section):
         return self
 
 
-MOST_PATH = 1_000
-"""Characters of a path: each part of it is examined in turn."""
+class CallIndex(Section):
+    """The index of all calls, made from the ledgers: for `cordboard history`."""
+
+    enabled: bool = Field(
+        False,
+        description="Keep it up to date while the engine runs. Otherwise `cordboard history` does "
+        "it first.",
+    )
+    database: SecretStr = Field(
+        SecretStr(""),
+        description="`postgresql://user:password@host/database`, with the extra `postgres`; "
+        "empty: SQLite, in the folder `history` of `calls.directory`.",
+    )
+
+    @field_validator("database")
+    @classmethod
+    def _of_postgresql(cls, database: SecretStr) -> SecretStr:
+        url = database.get_secret_value()
+        if url and not re.fullmatch(r"postgresql://[^/\s]+/[^/\s]+", url):
+            raise ValueError("expected postgresql://user:password@host/database, or nothing")
+        return database
 
 
 class Calls(Section):
     """Rules for all calls."""
 
     directory: Path = Field(Path("var/calls"), description="Folder of the call ledgers.")
+    keep_days: int = Field(
+        0,
+        ge=0,
+        description="Days until a ledger is deleted, with its notes; 0: never. Recordings have "
+        "`recording.keep_days`.",
+    )
+    index: CallIndex = Field(CallIndex(), description="The index of all calls.")
     shutdown_grace_ms: int = Field(
         10_000, ge=0, description="Time that live calls have to end after SIGTERM."
     )
@@ -378,9 +499,7 @@ class Calls(Section):
     @field_validator("directory")
     @classmethod
     def _a_path(cls, directory: Path) -> Path:
-        if "\0" in str(directory) or len(str(directory)) > MOST_PATH:
-            raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
-        return directory
+        return checked_path(directory)
 
 
 AGENTS = Chosen("agent", (PipelineProvider,), about="A selectable agent; `type` is its kind.")

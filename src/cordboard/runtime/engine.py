@@ -18,6 +18,7 @@ import gc
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from starlette.types import ASGIApp
@@ -25,6 +26,7 @@ from starlette.types import ASGIApp
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
+from cordboard.api.administration import ServerOperations
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.binding import Binding
@@ -43,7 +45,10 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.retention import sweep_ledgers
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -58,6 +63,9 @@ from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
 from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
+
+if TYPE_CHECKING:
+    from cordboard.admin.listener import AdminListener
 
 log = structlog.get_logger()
 
@@ -110,7 +118,11 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        self.administration = Administration(self.reloader, source)
+        versions = None
+        if source is not None:
+            versions = Versions(config.admin.ui.data / "versions", source.path)
+        self.administration = Administration(self.reloader, source, versions)
+        self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
         self.registry = CallRegistry(
@@ -126,6 +138,7 @@ class Engine:
         self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
+        self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
 
     def _make_reloader(
         self, source: ConfigSource | None, provider_health: ProviderHealth
@@ -187,12 +200,27 @@ class Engine:
             self.view,
             loopback_only=is_loopback(health.host),
             allowed_hosts=(health.host, *health.allowed_hosts),
-            administration=self.administration,
+            administration=self._operations,
             token=lambda: self._config.admin.token,
             chat=self.chat,
             trials=self._trials,
             usage=self._usage,
         )
+
+    def _admin_listener(self, source: ConfigSource | None) -> AdminListener:
+        # Imported here: it costs nothing when it is off.
+        from cordboard.admin.listener import AdminListener, EngineParts
+
+        parts = EngineParts(
+            view=self.view,
+            operations=self._operations,
+            calls=lambda: self.registry.calls,
+            trials=self._trials,
+            config=lambda: self._config,
+            source=source,
+            internal_error=self._metrics.internal_error,
+        )
+        return AdminListener(self._begun_with.admin.ui, parts)
 
     @property
     def _config(self) -> Config:
@@ -200,9 +228,18 @@ class Engine:
         return self.reloader.config
 
     @property
+    def _directory(self) -> Path:
+        return self._begun_with.calls.directory
+
+    @property
     def http_port(self) -> int:
         """The HTTP port in use."""
         return self._http.port
+
+    @property
+    def admin_port(self) -> int | None:
+        """The admin port in use; None when it is off."""
+        return self._admin.port if self._admin is not None else None
 
     @property
     def audiosocket_port(self) -> int:
@@ -272,12 +309,16 @@ class Engine:
         stack.push_async_callback(self._usage.close)
         self.load.start()
         stack.callback(self.load.stop)
-        sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
+        sweeping = asyncio.create_task(self._sweep_calls(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
+        if self._admin is not None:
+            stack.push_async_callback(self._admin.close)
+            await self._admin.start()
         stack.push_async_callback(self.reloader.close)
         await self.reloader.begin()
+        await self.administration.keep_version()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries blocks the event
@@ -295,6 +336,18 @@ class Engine:
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
+        if self._begun_with.calls.index.enabled:
+            keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
+            stack.push_async_callback(asyncio.to_thread, keeper.close)
+            keeper.start()
+
+    def _make_index_keeper(self) -> IndexKeeper:
+        """Return what keeps the index of calls. Blocks: SQLAlchemy is imported only now."""
+        from cordboard.history.sql_store import SqlHistoryStore
+
+        url = self._begun_with.calls.index.database.get_secret_value()
+        store = SqlHistoryStore(self._directory, url)
+        return IndexKeeper(self._directory, store, self._metrics.internal_error)
 
     def _prepare_folder(self, directory: Path) -> None:
         """Check the folder for ledgers before the first call. Blocks."""
@@ -327,14 +380,16 @@ class Engine:
         await self._aside("mcp_orphans", asyncio.to_thread(sweep_orphans))
         self._pool.open()
 
-    async def _sweep_recordings(self) -> None:
-        """Delete old recordings now and once a day."""
+    async def _sweep_calls(self) -> None:
+        """Delete old recordings and ledgers now and once a day."""
         while True:
             contexts = self._config.contexts
             keep = {name: context.recording.keep_days for name, context in contexts.items()}
-            today = datetime.datetime.now().astimezone().date()
-            sweeping = asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
-            await self._aside("retention", sweeping)
+            today, days = datetime.datetime.now().astimezone().date(), self._config.calls.keep_days
+            recordings = asyncio.to_thread(sweep, self._directory, keep, today)
+            await self._aside("retention", recordings)
+            ledgers = asyncio.to_thread(sweep_ledgers, self._directory, days, today)
+            await self._aside("retention", ledgers)
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:

@@ -1,0 +1,338 @@
+"""The HTTP application of the admin port: the order of all checks of a request.
+
+    way and Host, Origin → endpoint → caller → pace → permission → elevation → body and query
+    → scope → audit → the act → its answer
+
+Each check is the same for all endpoints, and follows from the table. A request outside of the
+caller's scope gets the answer of a thing that does not exist. Errors are
+`{"error": {"code", "message", "at", "request"}}`; `code` is a stable word.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from cordboard.accounts.rights import Permission
+from cordboard.admin.endpoint import UNRECORDED, Ask, Caller, Endpoint, Open, Scope, Takes
+from cordboard.admin.guard import SAFE, Arrival, Guard
+from cordboard.admin.services import AdminServices
+from cordboard.api.answers import JsonAnswer, read_body, to_json
+from cordboard.api.chat import http_refusal
+from cordboard.api.gate import SECURITY_HEADERS
+from cordboard.errors import (
+    AccountRefused,
+    ChatRefused,
+    CordboardError,
+    NotThere,
+    RequestRefused,
+    StoreUnavailable,
+)
+
+BASE = "/api/v1"
+MOST_AT_ONCE = 64
+"""Requests that are answered at the same time; further ones get 503."""
+BODY_SECONDS = 5.0
+"""Timeout for receiving a body."""
+_HEADERS = {
+    **SECURITY_HEADERS,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(self)",
+}
+_HTTPS_ONLY = "max-age=31536000"
+_CODES = {
+    400: "bad_request",
+    404: "not_there",
+    405: "method_not_allowed",
+    408: "too_slow",
+    409: "conflict",
+    413: "too_large",
+    415: "not_json",
+    429: "too_often",
+    503: "busy",
+}
+_RECORDED_REFUSALS = frozenset({"forbidden", "not_elevated", "not_there"})
+"""Refused changes that the audit has too. Others say nothing about a person."""
+
+log = structlog.get_logger()
+
+
+class AdminApplication:
+    """An ASGI application over a table of endpoints."""
+
+    def __init__(
+        self,
+        endpoints: Iterable[Endpoint],
+        services: AdminServices,
+        guard: Guard,
+        *,
+        most_at_once: int = MOST_AT_ONCE,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
+        self._services = services
+        self._guard = guard
+        self._most_at_once = most_at_once
+        self._body_seconds = body_seconds
+        self._answering = 0
+        by_path: dict[str, dict[str, Endpoint]] = {}
+        for endpoint in endpoints:
+            by_path.setdefault(BASE + endpoint.path, {})[endpoint.method] = endpoint
+        routes = [
+            Route(path, self._serving(by_method), methods=[*by_method])
+            for path, by_method in by_path.items()
+        ]
+        self._router = Router(routes, redirect_slashes=False)
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request_id = scope["cordboard.request"] = secrets.token_hex(8)
+        scope["app"] = self  # makes the router raise its 404 and 405
+        request, secure = Request(scope, receive), False
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers["X-Request-Id"] = request_id
+                if secure:
+                    headers["Strict-Transport-Security"] = _HTTPS_ONLY
+            await send(message)
+
+        try:
+            arrival = scope["cordboard.arrival"] = self._guard.arrival(
+                request.headers, request.client.host if request.client else ""
+            )
+            secure = arrival.secure
+            self._guard.check(request.method, request.headers, arrival)
+            if self._answering >= self._most_at_once:
+                headers = {"Retry-After": "1"}
+                raise RequestRefused(503, "busy", "too many requests at once", headers=headers)
+        except RequestRefused as error:  # it takes no place
+            await _refusal(error, request_id)(scope, receive, send_with_headers)
+            return
+        self._answering += 1
+        try:
+            await self._router(scope, receive, send_with_headers)
+        except HTTPException as error:  # of the router: 404 and 405
+            await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
+        finally:
+            self._answering -= 1
+
+    def _serving(
+        self, by_method: Mapping[str, Endpoint]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            arrival: Arrival = request.scope["cordboard.arrival"]
+            ask = Ask(
+                endpoint=by_method["GET" if request.method == "HEAD" else request.method],
+                services=self._services,
+                arrival=arrival,
+                request=request.scope["cordboard.request"],
+                caller=None,
+                params=request.path_params,
+            )
+            try:
+                return await self._answer(ask, request)
+            except Exception as error:  # noqa: BLE001 - task border of a request
+                return _refusal(await self._explained(ask, error), ask.request)
+
+        return serve
+
+    async def _answer(self, ask: Ask, request: Request) -> Response:
+        endpoint, services = ask.endpoint, self._services
+        ask.caller = await self._recognised(request, ask.arrival)
+        if endpoint.method not in SAFE and endpoint.pace is not None:
+            services.paces.take(endpoint.pace, ask.who.name)
+        self._check_permission(ask)
+        if endpoint.asks is not None:
+            ask.query = _read(endpoint.asks, dict(request.query_params), "the query")
+        elif request.query_params:
+            raise RequestRefused(422, "invalid", "this takes no query")
+        ask.body = await self._body(endpoint, request)
+        self._check_scope(ask)
+        if endpoint.audit != UNRECORDED and not endpoint.records_itself:
+            await ask.record()
+        given = await endpoint.does(ask)
+        if endpoint.audit != UNRECORDED and ask.done is None:
+            raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
+        answer = JsonAnswer(await services.run(_written, given))
+        if ask.new_session is not None:
+            self._set_cookie(answer, ask.new_session, ask.arrival)
+        return answer
+
+    # The caller.
+
+    async def _recognised(self, request: Request, arrival: Arrival) -> Caller | None:
+        """Return the caller; None without session and key. Raises `RequestRefused`."""
+        accounts, cookie = self._services.accounts, self._cookie_name(arrival)
+        token = request.cookies.get(cookie, "")
+        given = request.headers.getlist("authorization")
+        if given:
+            if token:
+                message = "send either the session's cookie or an API key, not both"
+                raise RequestRefused(400, "two_callers", message)
+            scheme, _, text = given[0].partition(" ")
+            known = len(given) == 1 and scheme.lower() == "bearer"
+            key = await self._services.run(accounts.key, text.strip()) if known else None
+            if key is None:
+                headers = {"WWW-Authenticate": 'Bearer realm="cordboard", error="invalid_token"'}
+                raise RequestRefused(
+                    401, "bad_key", "the API key is unknown or has expired", headers=headers
+                )
+            return Caller(f"key:{key.id}", key.rights, str(key.owner.role), key=key)
+        session = await self._services.run(accounts.session, token) if token else None
+        if session is None:
+            return None
+        user = session.user
+        return Caller(user.name, user.rights, str(user.role), session, token)
+
+    @staticmethod
+    def _check_permission(ask: Ask) -> None:
+        may = ask.endpoint.may
+        if may is Open.ANYONE:
+            return
+        if isinstance(may, Permission):
+            ask.need(may)
+        elif ask.who.key is not None:
+            raise RequestRefused(403, "forbidden", "this is for people, not for keys")
+        if not ask.endpoint.elevated:
+            return
+        session = ask.who.session
+        if session is None:
+            raise RequestRefused(403, "forbidden", "this is for people, not for keys")
+        if not session.elevated:
+            message = "give your password or a code again first (POST /session/elevate)"
+            raise RequestRefused(403, "not_elevated", message)
+
+    @staticmethod
+    def _check_scope(ask: Ask) -> None:
+        scope = ask.endpoint.scope
+        if isinstance(scope, Scope):
+            return
+        context = scope(ask)
+        if context is None or not ask.who.rights.covers(context):
+            message = "there is no such thing, or you may not know of it"
+            raise RequestRefused(404, "not_there", message)
+        ask.context = context
+
+    # What it sends and gets.
+
+    async def _body(self, endpoint: Endpoint, request: Request) -> Takes | None:
+        if endpoint.method in SAFE:
+            return None
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:12]) > endpoint.most_bytes:
+            raise HTTPException(413, f"a body may have at most {endpoint.most_bytes} bytes")
+        content = await read_body(request, endpoint.most_bytes, self._body_seconds)
+        if endpoint.takes is None:
+            if content.strip() not in (b"", b"{}"):
+                raise RequestRefused(422, "invalid", "this takes no body")
+            return None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            message = "send JSON, with the header Content-Type: application/json"
+            raise RequestRefused(415, "not_json", message)
+        return await self._services.run(_read, endpoint.takes, content, "the body")
+
+    def _cookie_name(self, arrival: Arrival) -> str:
+        """Return the session's cookie: a browser sends it to this port alone. Cookies are not
+        separated by port, hence its number."""
+        return "__Host-cordboard" if arrival.secure else f"cordboard-{self._services.port()}"
+
+    def _set_cookie(self, answer: Response, token: str, arrival: Arrival) -> None:
+        answer.set_cookie(
+            self._cookie_name(arrival),
+            token,
+            max_age=None if token else 0,
+            httponly=True,
+            secure=arrival.secure,
+            samesite="strict",
+        )
+
+    # Failures.
+
+    async def _explained(self, ask: Ask, error: Exception) -> RequestRefused:
+        """Return the answer to an error; log and count it if it is our own. A change that the audit
+        has as done, or that its maker may not make, gets another line."""
+        refused = _as_refusal(error)
+        if refused.code == "internal":
+            log.exception("admin_request_failed", request=ask.request, exc_info=error)
+            self._services.internal_error("admin")
+        why, endpoint = {"why": str(refused)}, ask.endpoint
+        try:
+            if ask.done is not None:
+                seq, entry = ask.done
+                failed = replace(entry, result="failed", detail={"of": seq, **why})
+                await self._services.run(self._services.audit.append, failed)
+            elif (
+                ask.caller is not None
+                and endpoint.audit != UNRECORDED
+                and refused.code in _RECORDED_REFUSALS
+            ):
+                await ask.record(result="refused", detail=why)
+        except StoreUnavailable as unavailable:
+            log.error("audit_not_written", error=str(unavailable))
+        return refused
+
+
+def _read(kind: type[Takes], content: bytes | dict[str, str], what: str) -> Takes:
+    """Return the checked body or query. Raises `RequestRefused` 422 with every fault."""
+    try:
+        if isinstance(content, bytes):
+            return kind.model_validate_json(content)
+        return kind.model_validate(content)
+    except ValidationError as error:
+        at = [
+            {"key": ".".join(map(str, fault["loc"])), "message": fault["msg"]}
+            for fault in error.errors(include_url=False, include_context=False, include_input=False)
+        ][:20]
+        told = "; ".join(f"{place['key']}: {place['message']}".lstrip(": ") for place in at)
+        raise RequestRefused(422, "invalid", f"{what} is not in order: {told}", at=at) from None
+
+
+def _written(given: BaseModel) -> bytes:
+    return to_json(given.model_dump(mode="json", warnings=False))
+
+
+def _as_refusal(error: Exception) -> RequestRefused:
+    """Return the answer to any error of a request."""
+    if isinstance(error, ChatRefused):
+        error = http_refusal(error)
+    if isinstance(error, RequestRefused):
+        return error
+    if isinstance(error, HTTPException):
+        code = _CODES.get(error.status_code, "refused")
+        return RequestRefused(error.status_code, code, error.detail, headers=error.headers)
+    if isinstance(error, StoreUnavailable):
+        return RequestRefused(503, "store_unavailable", f"nothing was done: {error}")
+    if isinstance(error, NotThere):
+        return RequestRefused(404, "not_there", str(error))
+    if isinstance(error, AccountRefused):
+        return RequestRefused(409, "refused", str(error))
+    if isinstance(error, CordboardError):
+        return RequestRefused(409, "impossible", str(error))
+    return RequestRefused(500, "internal", "an error of the engine; its log has the details")
+
+
+def _refusal(error: RequestRefused, request_id: str) -> Response:
+    body = {
+        "error": {
+            "code": error.code,
+            "message": str(error),
+            "at": list(error.at),
+            "request": request_id,
+        }
+    }
+    return JsonAnswer(body, status_code=error.status, headers=error.headers)

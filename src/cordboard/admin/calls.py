@@ -1,0 +1,165 @@
+"""Endpoints of the live calls: list, hang up, transfer."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from pydantic import Field
+
+from cordboard.accounts.rights import Permission
+from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.calls.call import Call, CallState
+from cordboard.errors import RequestRefused
+
+SHOWN_DIGITS = 4
+"""Last digits of a number that are shown without the grant `personal`."""
+_OVER = (CallState.ENDING, CallState.RECORDED)
+
+
+class LiveCall(Gives):
+    call_id: str
+    context: str
+    provider: str
+    source: str
+    state: CallState
+    started_at: str
+    duration_ms: int
+    caller_number: str
+    """Masked to its last four digits without the grant `personal`."""
+    caller_name: str
+    """Empty without the grant `personal`."""
+    called_number: str
+    cost: float | None
+    """So far; null if no price is known."""
+
+
+class LiveCalls(Gives):
+    at: str
+    calls: list[LiveCall]
+
+
+class Transfer(Takes):
+    destination: str = Field(max_length=100)
+    """A name under `tools.transfer.destinations`: there are no others."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the destination."""
+        return {"destination": self.destination}
+
+
+async def list_live(ask: Ask) -> LiveCalls:
+    """List the calls of this moment, the oldest first."""
+    rights, now = ask.who.rights, datetime.datetime.now().astimezone()
+    personal = rights.may(Permission.PERSONAL)
+    live = [call for call in ask.services.calls().values() if rights.covers(call.context_name)]
+    rows = [_row(call, now, personal=personal) for call in live]
+    return LiveCalls(
+        at=now.isoformat(timespec="milliseconds"),
+        calls=sorted(rows, key=lambda row: row.started_at),
+    )
+
+
+async def hang_up(ask: Ask) -> Done:
+    """End a call at once. The ledger has the reason `operator_hangup`."""
+    _live_call(ask).end("completed", "operator_hangup")
+    return Done()
+
+
+async def transfer(ask: Ask) -> Done:
+    """Transfer the caller, once the agent's present sentence is over.
+
+    Answers when the telephone system has taken over; an error leaves the call as it is.
+    """
+    body: Transfer = ask.body
+    call, moving = _live_call(ask), ask.services.transferring
+    if call.state is not CallState.TALKING or call.call_id in moving:
+        raise RequestRefused(409, "not_now", "the caller cannot be transferred at this moment")
+    moving.add(call.call_id)
+    try:
+        await call.line.transfer_after_speech(body.destination)
+    except KeyError:  # the call began with an older configuration
+        message = f"destination: {body.destination} is newer than the call"
+        raise RequestRefused(422, "invalid", message) from None
+    finally:
+        moving.discard(call.call_id)
+    return Done()
+
+
+def _context_of_call(ask: Ask) -> str | None:
+    call = ask.services.calls().get(ask.params["call_id"])
+    return call.context_name if call is not None else None
+
+
+def _context_of_transfer(ask: Ask) -> str | None:
+    context = _context_of_call(ask)
+    known = ask.services.config().destinations
+    if context is not None and ask.who.rights.covers(context) and ask.body.destination not in known:
+        names = ", ".join(known) or "none"
+        raise RequestRefused(422, "invalid", f"destination: unknown; known: {names}")
+    return context
+
+
+def _live_call(ask: Ask) -> Call:
+    """Return the call. Raises `RequestRefused` 409 when it is over or ends meanwhile."""
+    call = ask.services.calls().get(ask.params["call_id"])
+    if call is None or call.state in _OVER:
+        raise RequestRefused(409, "ended", "the call is over")
+    return call
+
+
+def _row(call: Call, now: datetime.datetime, *, personal: bool) -> LiveCall:
+    offer = call.offer
+    return LiveCall(
+        call_id=call.call_id,
+        context=call.context_name,
+        provider=call.provider_name,
+        source=offer.source,
+        state=call.state,
+        started_at=call.started_at.isoformat(timespec="milliseconds"),
+        duration_ms=max(0, round((now - call.started_at).total_seconds() * 1000)),
+        caller_number=offer.caller_number if personal else masked(offer.caller_number),
+        caller_name=offer.caller_name if personal else "",
+        called_number=offer.called_number,
+        cost=call.cost,
+    )
+
+
+def masked(number: str) -> str:
+    """Return a number with all but its last digits replaced."""
+    hidden = max(0, len(number) - SHOWN_DIGITS)
+    return "*" * hidden + number[hidden:]
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/calls/live",
+        may=Permission.CALLS_READ,
+        scope=Scope.FILTERED,
+        takes=None,
+        gives=LiveCalls,
+        audit=UNRECORDED,
+        does=list_live,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/hangup",
+        may=Permission.CALLS_CONTROL,
+        scope=_context_of_call,
+        takes=None,
+        gives=Done,
+        audit="call.hangup",
+        does=hang_up,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/transfer",
+        may=Permission.CALLS_CONTROL,
+        scope=_context_of_transfer,
+        takes=Transfer,
+        gives=Done,
+        audit="call.transfer",
+        does=transfer,
+    ),
+)

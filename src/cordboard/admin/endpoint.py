@@ -1,0 +1,195 @@
+"""One endpoint of the admin port: method, path, permission, scope, types, audit, handler.
+
+The table of all (`cordboard.admin.table`) is the only source of routes, the OpenAPI document, the
+page of permissions and the tests of them. An endpoint without a stated permission, scope, answer
+and audit cannot be made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from cordboard.accounts.audit import AuditEntry
+from cordboard.accounts.rights import Permission, Rights
+from cordboard.accounts.store import Key, Session
+from cordboard.admin.guard import Arrival
+from cordboard.admin.pace import CHANGE, Pace
+from cordboard.admin.services import AdminServices
+from cordboard.errors import RequestRefused
+
+
+class Takes(BaseModel):
+    """The base of bodies and queries: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the audit keeps of a body. No secrets, no words of a call."""
+        return {}
+
+
+class Gives(BaseModel):
+    """The base of answers."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Done(Gives):
+    """It was done."""
+
+    done: Literal[True] = True
+
+
+class Open(Enum):
+    """Permissions of endpoints that need no right."""
+
+    ANYONE = "anyone"
+    """Also without a session: only to sign in, and to see whether one is signed in."""
+    SIGNED_IN = "signed in"
+    """A person with a session, no key."""
+
+
+class Scope(Enum):
+    """How an endpoint keeps to the scope of the caller, other than by one context."""
+
+    NONE = "none"
+    """It is not about contexts."""
+    FILTERED = "filtered"
+    """The answer has only what is within the scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A person or a program, recognised by a session or a key."""
+
+    name: str
+    """The user's name, or `key:` and the key's id."""
+    rights: Rights
+    role: str
+    session: Session | None = None
+    token: str = field(default="", repr=False)
+    """Of the session."""
+    key: Key | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """One request that may be served, for its handler."""
+
+    endpoint: Endpoint
+    services: AdminServices
+    arrival: Arrival
+    request: str
+    """Its id, which the answer and the audit have too."""
+    caller: Caller | None
+    params: Mapping[str, str]
+    body: Any = None
+    """An instance of `Endpoint.takes`."""
+    query: Any = None
+    """An instance of `Endpoint.asks`."""
+    context: str = ""
+    """The context that the request is about, if it is about one."""
+    new_session: str | None = None
+    """Set by the handler: the token of a session that begins here; empty to sign out."""
+    done: tuple[int, AuditEntry] | None = None
+    """Its line in the audit, with its number: the act is allowed, and begins after it."""
+
+    @property
+    def who(self) -> Caller:
+        """The caller of an endpoint that needs one."""
+        if self.caller is None:
+            raise RequestRefused(401, "signed_out", "sign in first")
+        return self.caller
+
+    def need(self, permission: Permission) -> None:
+        """Raise `RequestRefused` 403 unless the caller has this right too."""
+        if not self.who.rights.may(permission):
+            raise lacks(permission)
+
+    async def record(self, **differs: Any) -> None:
+        """Write a line of the audit, before the act. `differs` has the fields of `AuditEntry` that
+        are not as the request says. Raises `StoreUnavailable`."""
+        caller = self.caller
+        facts: dict[str, Any] = {
+            "who": caller.name if caller is not None else "",
+            "role": caller.role if caller is not None else "",
+            "via": "" if caller is None else "key" if caller.key else "session",
+            "action": self.endpoint.audit,
+            "on": "/".join(self.params.values()),
+            "client": self.arrival.client,
+            "context": self.context,
+            "detail": self.body.facts() if self.body is not None else {},
+            "request": self.request,
+        }
+        entry = AuditEntry(**(facts | differs))
+        seq = await self.services.run(self.services.audit.append, entry)
+        if entry.result == "done":
+            self.done = seq, entry
+
+
+OneContext: TypeAlias = Callable[[Ask], str | None]
+"""Returns the context that a request is about; None if there is no such thing. May raise
+`RequestRefused` for what the table cannot say, such as a permission that depends on a tool."""
+Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel]]
+_METHODS = ("GET", "POST", "PUT", "DELETE")
+UNRECORDED = ""
+"""Value of `audit` for what changes nothing and shows nothing personal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    method: str
+    path: str
+    """After `/api/v1`, such as `/calls/{call_id}/hangup`."""
+    _: KW_ONLY
+    may: Permission | Open
+    scope: Scope | OneContext
+    takes: type[Takes] | None
+    """The JSON body; None for none."""
+    gives: type[BaseModel]
+    audit: str
+    """Name of the act in the audit, or `UNRECORDED`."""
+    does: Handler
+    """Its docstring is the description in the documentation."""
+    asks: type[Takes] | None = None
+    """The query."""
+    elevated: bool = False
+    """True if the caller must have given the password or a code again; keys cannot."""
+    records_itself: bool = False
+    """True if the handler writes the audit, because it first decides who the caller is."""
+    pace: Pace | None = CHANGE
+    """How often a caller may do it, if it is not a GET; None: the handler decides."""
+    most_bytes: int = 1024 * 1024
+    """Bytes of the body."""
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for an endpoint that would be unguarded."""
+        problems = {
+            "method": self.method not in _METHODS,
+            "path": not re.fullmatch(r"(/[a-z][a-z-]*|/\{[a-z_]+\})+", self.path),
+            "may": not isinstance(self.may, (Permission, Open)),
+            "scope": not (isinstance(self.scope, Scope) or callable(self.scope)),
+            "audit": not isinstance(self.audit, str),
+            "takes": self.takes is not None and self.method == "GET",
+            "does": not (self.does.__doc__ or "").strip(),
+        }
+        for name, wrong in problems.items():
+            if wrong:
+                message = f"{self.method} {self.path}: {name}={getattr(self, name)!r}"
+                raise ValueError(message)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parts of the path that vary."""
+        return tuple(re.findall(r"\{([a-z_]+)\}", self.path))
+
+
+def lacks(permission: Permission) -> RequestRefused:
+    """Return the refusal of a caller without this right."""
+    return RequestRefused(403, "forbidden", f"this needs the permission {permission}")

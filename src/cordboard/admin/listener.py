@@ -1,0 +1,129 @@
+"""The admin port of one engine: its files, threads and server, from `start` to `close`.
+
+Imported only when `admin.ui.enabled` is on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.store import Accounts
+from cordboard.admin.application import AdminApplication
+from cordboard.admin.guard import Guard
+from cordboard.admin.pace import Paces
+from cordboard.admin.services import AdminServices
+from cordboard.admin.table import ENDPOINTS
+from cordboard.api.administration import ServerOperations
+from cordboard.api.app import EngineView
+from cordboard.api.server import HttpServer
+from cordboard.calls.call import Call
+from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.load import ConfigSource
+from cordboard.config.schema import AdminTls, AdminUi, Config
+from cordboard.errors import ListenError
+
+HEADER_SECONDS = 5.0
+"""Timeout of a connection without a whole request, or with an unread answer."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    """The parts of the engine that the endpoints show and control."""
+
+    view: EngineView
+    operations: ServerOperations
+    calls: Callable[[], Mapping[str, Call]]
+    trials: ToolTrials
+    config: Callable[[], Config]
+    source: ConfigSource | None
+    internal_error: Callable[[str], None]
+
+
+class AdminListener:
+    """Use once: `start`, then `close`."""
+
+    def __init__(self, settings: AdminUi, parts: EngineParts) -> None:
+        self._settings = settings
+        self._parts = parts
+        self._services: AdminServices | None = None
+        self._server: HttpServer | None = None
+
+    @property
+    def port(self) -> int:
+        """The TCP port in use."""
+        return self._server.port if self._server is not None else self._settings.port
+
+    async def start(self) -> None:
+        """Open the files and the port. Raises `ListenError` or `StoreUnavailable`."""
+        settings, parts = self._settings, self._parts
+        tls = await asyncio.to_thread(_tls, settings.tls) if settings.tls is not None else None
+        self._services = services = AdminServices(
+            accounts=await asyncio.to_thread(self._open_accounts),
+            audit=AuditLog(settings.data / "audit.jsonl", time.time, _log_head),
+            view=parts.view,
+            operations=parts.operations,
+            calls=parts.calls,
+            trials=parts.trials,
+            config=parts.config,
+            source=parts.source,
+            internal_error=parts.internal_error,
+            paces=Paces(time.monotonic),
+            port=lambda: self.port,
+            public_address=settings.address,
+        )
+        application = AdminApplication(ENDPOINTS, services, Guard(settings))
+        self._server = HttpServer(
+            settings, application, key="admin.ui.port", tls=tls, idle_seconds=HEADER_SECONDS
+        )
+        await self._server.start()
+
+    async def close(self) -> None:
+        """Stop serving, end the threads, close the files. Idempotent."""
+        server, services = self._server, self._services
+        self._services = None
+        if server is not None:
+            await server.close()
+        if services is not None:
+            await asyncio.to_thread(services.close)
+
+    def _open_accounts(self) -> Accounts:
+        sessions = self._settings.sessions
+        return Accounts(
+            self._settings.data,
+            idle_seconds=sessions.idle_minutes * 60,
+            whole_seconds=sessions.hours * 3_600,
+        )
+
+
+def _tls(files: AdminTls) -> ssl.SSLContext:
+    """Return the context of the port's certificate. Raises `ListenError`. Blocks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(files.certificate, files.key, password=_no_password)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        reason = getattr(error, "strerror", None) or error
+        raise ListenError(
+            f"the certificate {files.certificate} with the key {files.key} cannot be used: {reason}"
+            " (admin.ui.tls)"
+        ) from error
+    return context
+
+
+def _no_password() -> str:
+    """Refuse an encrypted key; OpenSSL would ask on the terminal."""
+    raise ValueError("the key is encrypted")
+
+
+def _log_head(seq: int, head: str) -> None:
+    """Log the last line of the past: an audit that was cut since then shows by it."""
+    log.info("audit_head", lines=seq, hash=head)

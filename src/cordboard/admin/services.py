@@ -1,0 +1,100 @@
+"""The parts that the endpoints work with, and their threads.
+
+Slow work goes to threads of this port alone: four for databases, files and large answers, one for
+passwords. The event loop, which carries the audio of the calls, only moves ready bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+from cordboard.accounts import passwords
+from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.store import Accounts
+from cordboard.admin.pace import Paces
+from cordboard.api.administration import ServerOperations
+from cordboard.api.app import EngineView
+from cordboard.calls.call import Call
+from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.load import ConfigSource
+from cordboard.config.schema import Config
+from cordboard.errors import RequestRefused
+
+MOST_PASSWORDS = 8
+"""Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class AdminServices:
+    """The parts of one engine."""
+
+    accounts: Accounts
+    audit: AuditLog
+    view: EngineView
+    operations: ServerOperations
+    calls: Callable[[], Mapping[str, Call]]
+    """The live calls by id."""
+    trials: ToolTrials
+    config: Callable[[], Config]
+    """The configuration in force."""
+    source: ConfigSource | None
+    """Its file; None if the engine was not started from one."""
+    internal_error: Callable[[str], None]
+    """Counts an error of ours, by place."""
+    paces: Paces
+    port: Callable[[], int]
+    """The TCP port in use."""
+    public_address: str
+    """The address for people, without a slash at its end."""
+    transferring: set[str] = field(default_factory=set)
+    """Calls that are being transferred from here."""
+    _pool: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(4, "cordboard-admin")
+    )
+    _passwords: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
+    )
+    _waiting: int = 0
+
+    async def run(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        """Do blocking work in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))
+
+    async def hashed(self, password: str) -> str:
+        """Return the hash of a password. Raises `RequestRefused` 503."""
+        return await self._one_at_a_time(passwords.hashed, password)
+
+    async def is_right(self, password: str, stored: str | None) -> bool:
+        """Check a password; without a hash it takes as long, and is wrong. Raises `RequestRefused`
+        503."""
+        right = await self._one_at_a_time(
+            passwords.is_right, password, stored or passwords.NOT_A_HASH
+        )
+        return right and stored is not None
+
+    async def _one_at_a_time(
+        self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        if self._waiting >= MOST_PASSWORDS:
+            headers = {"Retry-After": "2"}
+            raise RequestRefused(503, "busy", "too many sign-ins at once", headers=headers)
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._passwords, lambda: work(*args, **kwargs))
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """End the threads and close the database. Blocks until the work at hand is done."""
+        self._pool.shutdown(cancel_futures=True)
+        self._passwords.shutdown(cancel_futures=True)
+        self.accounts.close()

@@ -1,0 +1,263 @@
+"""An admin port over calls and an engine that a test sets, and clients of every kind."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import pytest
+
+from cordboard.accounts import passwords
+from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role, Scope
+from cordboard.accounts.store import Accounts
+from cordboard.admin.application import BASE, AdminApplication
+from cordboard.admin.guard import Guard
+from cordboard.admin.pace import Paces
+from cordboard.admin.services import AdminServices
+from cordboard.admin.table import ENDPOINTS
+from cordboard.api.administration import ServerOperations
+from cordboard.api.app import ComponentState, EngineView
+from cordboard.calls.call import Call, CallState
+from cordboard.calls.offer import Offer
+from cordboard.chat.tool_trial import ToolTrials, TrialReport
+from cordboard.config.load import ConfigSource, read
+from cordboard.config.schema import AdminUi
+from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.tools.tool import Status, ToolReply
+from cordboard_testkit.fake_administration import FakeAdministration
+
+GOOD = "plum tangible orbit 41"
+STORED = passwords.hashed(GOOD)
+CONFIG = """
+contexts: {demo: {}, sales: {}}
+tools:
+  transfer: {destinations: {desk: {target: "200"}}}
+"""
+TOOLS = tuple(
+    ToolRow(name, "python", effects=effects, offered=True)
+    for name, effects in (
+        ("look", "read_only"),
+        ("book", "idempotent"),
+        ("delete", "destructive"),
+    )
+)
+
+
+class Clock:
+    """Unix time, and monotonic time, that pass only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class ShownView:
+    def __init__(self) -> None:
+        self.components = {"ari": ComponentState(True), "agents": ComponentState(True)}
+
+    def readiness(self) -> Mapping[str, ComponentState]:
+        return self.components
+
+    def counts(self) -> dict[str, Any]:
+        return {"version": "1.2.3", "uptime_seconds": 5.5, "active_calls": 2, "max_calls": 100}
+
+    def health(self) -> dict[str, Any]:
+        return {**self.counts(), "active_calls": [{"call_id": "call-sales"}], "generation": 3}
+
+    async def metrics(self) -> bytes:
+        return b""
+
+
+class LiveLine:
+    def __init__(self) -> None:
+        self.moved_to: list[str] = []
+        self.failure: Exception | None = None
+
+    async def transfer_after_speech(self, destination: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.moved_to.append(destination)
+
+
+@dataclass
+class LiveCall:
+    call_id: str
+    context_name: str
+    provider_name: str = "local"
+    state: CallState = CallState.TALKING
+    cost: float | None = 0.25
+    line: LiveLine = field(default_factory=LiveLine)
+    ended: list[tuple[str, str]] = field(default_factory=list)
+    started_at: datetime.datetime = field(
+        default_factory=lambda: datetime.datetime.now().astimezone()
+    )
+
+    @property
+    def offer(self) -> Offer:
+        nothing: Any = None
+        return Offer(
+            self.call_id, "asterisk", nothing, nothing, "+4930123456", "Erika Mustermann", "1000"
+        )
+
+    def end(self, outcome: str, reason: str) -> None:
+        self.ended.append((outcome, reason))
+
+
+class LiveTrials:
+    def __init__(self) -> None:
+        self.tried: list[tuple[str, str, dict[str, Any]]] = []
+
+    async def run(
+        self, name: str, context: str, arguments: dict[str, Any], **more: Any
+    ) -> TrialReport:
+        self.tried.append((name, context, arguments))
+        reply = ToolReply("1.1", name, Status.OK, "It is done.", {"rows": [1]})
+        return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
+
+
+class Administration(FakeAdministration):
+    def tools(self, context: str | None = None) -> ToolListing:
+        return ToolListing(context, TOOLS, ())
+
+
+class Room:
+    """One port, with its users."""
+
+    def __init__(self, folder: Path, settings: AdminUi, **limits: Any) -> None:
+        self.clock = Clock()
+        self.accounts = Accounts(folder / "admin", clock=self.clock)
+        self.audit = AuditLog(folder / "admin" / "audit.jsonl", self.clock)
+        self.fake = Administration()
+        self.view = ShownView()
+        self.trials = LiveTrials()
+        self.calls = {
+            each.call_id: each
+            for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
+        }
+        path = folder / "agent.yaml"
+        path.write_text(CONFIG)
+        config = read(CONFIG, path, {}).config
+        self.errors: list[str] = []
+        self.services = AdminServices(
+            accounts=self.accounts,
+            audit=self.audit,
+            view=cast(EngineView, self.view),
+            operations=ServerOperations(self.fake),
+            calls=lambda: cast(Mapping[str, Call], self.calls),
+            trials=cast(ToolTrials, self.trials),
+            config=lambda: config,
+            source=ConfigSource(path, {}),
+            internal_error=self.errors.append,
+            paces=Paces(self.clock),
+            port=lambda: 15001,
+            public_address="http://127.0.0.1:15001",
+        )
+        self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+
+    def add(
+        self,
+        name: str,
+        role: Role = Role.ADMIN,
+        grants: tuple[Grant, ...] = (),
+        scope: Scope = EVERYWHERE,
+    ) -> None:
+        """Add a user with the password `GOOD`."""
+        self.accounts.add(name, role, grants, scope)
+        self.accounts.use_link(self.accounts.reset(name), STORED)
+
+    def browser(self, name: str = "", *, elevated: bool = False, **more: Any) -> Browser:
+        """A browser in which that user is signed in."""
+        browser = Browser(self, **more)
+        if name:
+            token = self.accounts.begin_session(name, "127.0.0.1", elevated=elevated)
+            browser.cookies[browser.cookie] = token
+        return browser
+
+    def program(
+        self, owner: str, permissions: set[Permission] | None = None, scope: Scope = EVERYWHERE
+    ) -> Browser:
+        """A program with a key of that user."""
+        user = self.accounts.user(owner)
+        assert user is not None
+        allowed = user.rights.permissions if permissions is None else permissions
+        _, token = self.accounts.add_key(owner, "bot", allowed, scope, 3_600)
+        return Browser(self, headers={"Authorization": f"Bearer {token}"})
+
+    def entries(self) -> list[dict[str, Any]]:
+        """The audit, the oldest first."""
+        return self.audit.read(200)[0][::-1]
+
+
+class Browser:
+    """A client of our page, unless a test sets other headers."""
+
+    def __init__(
+        self,
+        room: Room,
+        *,
+        host: str = "127.0.0.1:15001",
+        headers: Mapping[str, str] | None = None,
+        client: str = "127.0.0.1",
+        cookie: str = "cordboard-15001",
+    ) -> None:
+        self._transport = httpx2.ASGITransport(room.app, client=(client, 40_000))
+        self.cookie = cookie
+        self.cookies: dict[str, str] = {}
+        ours = {"Origin": f"http://{host}", "X-Cordboard": "1"}
+        self.headers = {"Host": host, **(ours if headers is None else headers)}
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> httpx2.Response:
+        sent = {**self.headers, **(headers or {})}
+        if self.cookies:
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+            content = json.dumps(body).encode()
+        async with httpx2.AsyncClient(transport=self._transport, base_url="http://x") as client:
+            answer = await client.request(method, BASE + path, content=content, headers=sent)
+        for line in answer.headers.get_list("set-cookie"):
+            name, _, value = line.partition(";")[0].partition("=")
+            self.cookies[name] = value.strip('"')
+            if not self.cookies[name]:
+                del self.cookies[name]
+        return answer
+
+    async def get(self, path: str, **more: Any) -> httpx2.Response:
+        return await self.ask("GET", path, **more)
+
+    async def post(self, path: str, body: Any = None, **more: Any) -> httpx2.Response:
+        return await self.ask("POST", path, body, **more)
+
+
+def code(answer: httpx2.Response) -> str:
+    """The stable word of a refusal; empty for an answer."""
+    error = answer.json().get("error", {})
+    return str(error.get("code", "")) if isinstance(error, dict) else ""
+
+
+def foreign_name() -> str:
+    return f"{secrets.token_hex(4)}.example"
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    made = Room(tmp_path, AdminUi())
+    yield made
+    made.services.close()

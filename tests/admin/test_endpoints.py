@@ -1,0 +1,240 @@
+"""Calls, the engine, MCP servers, tools and the check of the configuration, over the admin port."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from cordboard.accounts.rights import Grant, Role
+from cordboard.api.app import ComponentState
+from cordboard.calls.call import CallState
+from cordboard.config.load import ConfigSource
+from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
+from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard_testkit.fake_administration import Reloaded
+from cordboard_testkit.patience import PATIENCE
+
+from .conftest import Room, code
+
+
+async def test_live_calls_are_those_of_the_scope_with_numbers_by_grant(room: Room) -> None:
+    room.add("vera", Role.VIEWER)
+    room.add("paula", Role.VIEWER, (Grant.PERSONAL,), ("sales",))
+    masked = (await room.browser("vera").get("/calls/live")).json()["calls"]
+    assert {call["call_id"] for call in masked} == {"call-demo", "call-sales"}
+    assert {(call["caller_number"], call["caller_name"]) for call in masked} == {
+        ("*******3456", "")
+    }
+    assert "4930" not in str(masked)
+    assert "Erika" not in str(masked)
+    (shown,) = (await room.browser("paula").get("/calls/live")).json()["calls"]
+    assert (shown["caller_number"], shown["caller_name"]) == ("+4930123456", "Erika Mustermann")
+    assert (shown["state"], shown["context"], shown["cost"]) == ("talking", "sales", 0.25)
+
+
+async def test_a_hang_up_ends_the_call_and_its_reason_names_the_operator(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("otto")
+    assert (await browser.post("/calls/call-demo/hangup")).status_code == 200
+    assert room.calls["call-demo"].ended == [("completed", "operator_hangup")]
+    (entry,) = room.entries()
+    assert (entry["who"], entry["role"], entry["action"], entry["on"], entry["context"]) == (
+        "otto",
+        "operator",
+        "call.hangup",
+        "call-demo",
+        "demo",
+    )
+    room.calls["call-demo"].state = CallState.ENDING
+    over = await browser.post("/calls/call-demo/hangup")
+    assert (over.status_code, code(over)) == (409, "ended")
+    assert [entry["result"] for entry in room.entries()] == ["done", "done", "failed"]
+    assert room.entries()[2]["detail"] == {"of": 2, "why": "the call is over"}
+
+
+async def test_a_call_outside_the_scope_is_as_one_that_does_not_exist(room: Room) -> None:
+    room.add("otto", Role.OPERATOR, (), ("demo",))
+    browser = room.browser("otto")
+    outside = await browser.post("/calls/call-sales/hangup")
+    missing = await browser.post("/calls/call-none/hangup")
+    for answer in (outside, missing):
+        assert (answer.status_code, code(answer)) == (404, "not_there")
+    assert outside.json()["error"]["message"] == missing.json()["error"]["message"]
+    assert room.calls["call-sales"].ended == []
+    assert [entry["result"] for entry in room.entries()] == ["refused", "refused"]
+
+
+async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> None:
+    room.add("otto", Role.OPERATOR, (), ("demo",))
+    browser, call = room.browser("otto"), room.calls["call-demo"]
+    path = "/calls/call-demo/transfer"
+    unknown = await browser.post(path, {"destination": "+49900123456"})
+    assert (unknown.status_code, "known: desk" in unknown.text) == (422, True)
+    assert (await browser.post(path, {"destination": "desk"})).status_code == 200
+    assert call.line.moved_to == ["desk"]
+    assert room.entries()[-1]["detail"] == {"destination": "desk"}
+    call.line.failure = KeyError("desk")
+    newer = await browser.post(path, {"destination": "desk"})
+    assert (newer.status_code, "newer than the call" in newer.text) == (422, True)
+    call.line.failure = TransferFailed("extension 200 is busy")
+    failed = await browser.post(path, {"destination": "desk"})
+    assert (failed.status_code, "is busy" in failed.text) == (409, True)
+    call.line.failure = None
+    call.state = CallState.TRANSFERRING
+    again = await browser.post(path, {"destination": "desk"})
+    assert (again.status_code, code(again)) == (409, "not_now")
+    outside = await browser.post("/calls/call-sales/transfer", {"destination": "nowhere"})
+    assert outside.status_code == 404, "not even the known destinations"
+
+
+async def test_the_engine_shows_its_state_without_the_calls(room: Room) -> None:
+    room.add("vera", Role.VIEWER, (), ("demo",))
+    browser = room.browser("vera")
+    shown = (await browser.get("/engine")).json()
+    assert (shown["ready"], shown["version"], shown["active_calls"]) == (True, "1.2.3", 2)
+    assert shown["details"] == {"generation": 3}
+    assert "call-sales" not in str(shown)
+    room.view.components["ari"] = ComponentState(False, "no connection to Asterisk")
+    shown = (await browser.get("/engine")).json()
+    assert shown["ready"] is False
+    assert shown["components"]["ari"]["detail"] == "no connection to Asterisk"
+
+
+async def test_a_reload_is_the_engines_own_with_its_problems(room: Room) -> None:
+    room.add("anna")
+    browser = room.browser("anna")
+    room.fake.reloaded = replace(
+        Reloaded(), applied=False, problems=(ConfigProblem("bad", "a.b", "f.yaml", 7),)
+    )
+    report = (await browser.post("/engine/reload")).json()
+    assert (report["applied"], report["problems"][0]["line"]) == (False, 7)
+    assert room.fake.asked == ["reload"]
+
+
+async def test_mcp_servers_are_operated_one_at_a_time_from_whichever_port(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("otto")
+    (server,) = (await browser.get("/mcp")).json()["servers"]
+    assert (server["server"], server["state"], server["pid"]) == ("atis", "ready", 4711)
+    room.fake.hold = asyncio.Event()
+    working = asyncio.create_task(room.services.operations.move("atis", "restart"))
+    await room.fake.held.wait()
+    busy = await asyncio.wait_for(browser.post("/mcp/atis/stop"), PATIENCE)
+    assert (busy.status_code, "worked on already" in busy.text) == (409, True)
+    room.fake.hold.set()
+    await working
+    acts = ("start", "stop", "restart", "test")
+    for act in acts:
+        assert (await browser.post(f"/mcp/atis/{act}")).status_code == 200
+    assert room.fake.asked == [
+        "restart atis",
+        *(f"{a} atis" for a in ("start", "stop", "restart", "test")),
+    ]
+    assert (await browser.post("/mcp/nowhere/stop")).status_code == 404
+    room.fake.failure = McpUnavailable("it is switched off")
+    assert "switched off" in (await browser.post("/mcp/atis/stop")).text
+    assert (await browser.post("/mcp/atis/stop", {"force": True})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("role", "allowed"),
+    [
+        (Role.VIEWER, set()),
+        (Role.OPERATOR, {"look", "book"}),
+        (Role.ADMIN, {"look", "book", "delete"}),
+    ],
+)
+async def test_a_tool_is_tried_by_its_effects(room: Room, role: Role, allowed: set[str]) -> None:
+    room.add("tina", role)
+    browser = room.browser("tina")
+    for name in ("look", "book", "delete"):
+        body = {"context": "demo", "arguments": {"secret": "hunter2"}}
+        answer = await browser.post(f"/tools/{name}/try", body)
+        assert answer.status_code == (200 if name in allowed else 403), name
+    assert {name for name, _, _ in room.trials.tried} == allowed
+    assert "hunter2" not in room.audit.path.read_text(), "arguments may be secret"
+    done = [entry for entry in room.entries() if entry["result"] == "done"]
+    assert [entry["detail"]["arguments"] for entry in done] == [["secret"]] * len(allowed)
+
+
+async def test_a_try_is_within_the_scope_and_its_body_is_checked(room: Room) -> None:
+    room.add("tina", Role.OPERATOR, (), ("demo",))
+    browser = room.browser("tina")
+    for context in ("sales", "nowhere"):
+        assert (await browser.post("/tools/look/try", {"context": context})).status_code == 404
+    for bad in ({}, {"context": "demo", "arguments": []}, {"context": "demo", "provider": "x"}):
+        assert (await browser.post("/tools/look/try", bad)).status_code == 422
+    assert room.trials.tried == []
+    tried = (await browser.post("/tools/look/try", {"context": "demo"})).json()
+    assert (tried["outcome"], tried["status"], tried["data"]) == ("run", "ok", {"rows": [1]})
+
+
+async def test_tools_with_odd_texts_are_listed(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An MCP server may list half a surrogate or a number of a thousand digits."""
+    rows = (ToolRow("odd", "mcp", description="\ud800", parameters={"maximum": 10**400}),)
+    monkeypatch.setattr(room.fake, "tools", lambda context=None: ToolListing(context, rows, ()))
+    room.add("vera", Role.VIEWER)
+    listed = await room.browser("vera").get("/tools?context=demo")
+    assert listed.status_code == 200
+    assert listed.json()["tools"][0]["name"] == "odd"
+
+
+async def test_a_list_of_all_tools_needs_the_scope_of_all(room: Room) -> None:
+    room.add("vera", Role.VIEWER)
+    room.add("paula", Role.VIEWER, (), ("sales",))
+    assert (await room.browser("vera").get("/tools")).status_code == 200
+    paula = room.browser("paula")
+    assert (await paula.get("/tools")).status_code == 422
+    assert (await paula.get("/tools?context=sales")).status_code == 200
+    assert (await paula.get("/tools?context=demo")).status_code == 404
+
+
+async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
+    room: Room,
+) -> None:
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("otto")
+    path = room.services.source.path if room.services.source else None
+    assert path is not None
+    draft = path.read_text() + "health: {port: 15999}\ncalls: {max_calls: 7}\n"
+    checked = (await browser.post("/config/check", {"text": draft})).json()
+    assert checked["in_order"] is True
+    assert {row["key"]: row["takes_effect"] for row in checked["changed"]} == {
+        "health.port": "restart",
+        "calls.max_calls": "reload",
+    }
+    bad = (await browser.post("/config/check", {"text": draft + "calls2: {}\n"})).json()
+    (problem,) = bad["problems"]
+    assert (bad["in_order"], problem["key"], problem["line"], bad["changed"]) == (
+        False,
+        "calls2",
+        7,
+        [],
+    )
+    same = (await browser.post("/config/check", {})).json()
+    assert (same["in_order"], same["changed"]) == (True, [])
+    assert path.read_text() not in (draft,)
+    assert room.entries() == [], "a check changes nothing"
+
+
+async def test_a_draft_reads_no_variable_of_the_engines_environment(room: Room) -> None:
+    """A problem quotes the text that it is about, and a draft may put any variable there."""
+    assert room.services.source is not None
+    environ = {"DATABASE_URL": "postgres://shop:hunter2@db/shop", "SHOP": "hunter2"}
+    room.services.source = ConfigSource(room.services.source.path, environ)
+    room.add("otto", Role.OPERATOR)
+    draft = "contexts: {demo: {provider: '${SHOP}'}}\nhealth: {port: '${DATABASE_URL}'}\n"
+    answer = await room.browser("otto").post("/config/check", {"text": draft})
+    assert answer.json()["in_order"] is False
+    assert "hunter2" not in answer.text
+
+
+async def test_checks_are_held_back(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("otto")
+    statuses = [(await browser.post("/config/check", {})).status_code for _ in range(6)]
+    assert statuses == [200] * 5 + [429]
+    room.clock.now += 1
+    assert (await browser.post("/config/check", {})).status_code == 200

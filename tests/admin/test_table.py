@@ -1,0 +1,218 @@
+"""The table of endpoints: each caller gets what the table says, and each act leaves its line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cordboard.accounts.rights import ROLES, Grant, Permission, Role
+from cordboard.admin import session
+from cordboard.admin.application import BASE
+from cordboard.admin.endpoint import Endpoint, Open, Scope
+from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
+from cordboard.config.schema import AdminUi
+
+from .conftest import GOOD, Browser, Room, code
+
+ROOT = Path(__file__).parents[2]
+RIGHTS = {"role": "viewer", "grants": [], "scope": ["*"]}
+BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/session"): {"name": "victim", "password": GOOD},
+    ("POST", "/session/elevate"): {"password": GOOD},
+    ("PUT", "/session/password"): {"password": GOOD, "new": "other plum orbit 42"},
+    ("POST", "/users"): {"name": "newcomer", **RIGHTS},
+    ("PUT", "/users/{name}"): RIGHTS,
+    ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
+    ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
+    ("POST", "/config/check"): {},
+}
+CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
+ROLE_OF = {
+    "viewer": Role.VIEWER,
+    "operator": Role.OPERATOR,
+    "admin": Role.ADMIN,
+    "elevated": Role.ADMIN,
+    "granted": Role.VIEWER,
+    "scoped": Role.ADMIN,
+    "key": Role.ADMIN,
+}
+ABOUT_ALL = {
+    Permission.CONFIG_PUBLISH,
+    Permission.ENGINE_CONTROL,
+    Permission.PEOPLE_MANAGE,
+    Permission.AUDIT_READ,
+}
+
+
+def browser_of(room: Room, caller: str) -> Browser:
+    if caller == "nobody":
+        return room.browser()
+    grants = tuple(Grant) if caller == "granted" else ()
+    scope = ("demo",) if caller == "scoped" else ("*",)
+    room.add(caller, ROLE_OF[caller], grants, scope)
+    if caller == "key":
+        return room.program("key")
+    return room.browser(caller, elevated=caller == "elevated")
+
+
+def expected(endpoint: Endpoint, caller: str, context: str) -> int:
+    """The status, by the table and the page of roles alone."""
+    if endpoint.may is Open.ANYONE:
+        return 200
+    if caller == "nobody":
+        return 401
+    if isinstance(endpoint.may, Permission):
+        has = ROLES[ROLE_OF[caller]] - (ABOUT_ALL if caller == "scoped" else set())
+        if endpoint.may not in has:
+            return 403
+    elif caller == "key":
+        return 403
+    if endpoint.elevated and caller != "elevated":
+        return 403
+    if not isinstance(endpoint.scope, Scope) and caller == "scoped" and context != "demo":
+        return 404
+    return 200
+
+
+def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
+    """A path and a body that would be served."""
+    room.add("victim", Role.VIEWER)
+    path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
+    body = BODIES.get((endpoint.method, endpoint.path))
+    if "/users/{name}" in endpoint.path:
+        path = path.replace("{name}", "victim")
+    elif "{name}" in path:
+        path, body = path.replace("{name}", "look"), {"context": context}
+    elif "{session_id}" in path:
+        room.accounts.begin_session("victim", "10.1.1.1")
+        path = path.replace("{session_id}", room.accounts.sessions()[0].id)
+    elif "{key_id}" in path:
+        path = path.replace("{key_id}", room.accounts.add_key("victim", "b", (), ("*",), 9)[0].id)
+    elif path == "/session/link":
+        room.accounts.add("invited", Role.VIEWER, (), ("*",))
+        body = {"token": room.accounts.reset("invited"), "password": GOOD}
+    elif path == "/tools":
+        path = f"/tools?context={context}"
+    return path, body
+
+
+def prepared(room: Room, endpoint: Endpoint, caller: str, body: Any) -> Any:
+    """A body that depends on the caller: the code of a second factor."""
+    if endpoint.path != "/session/factor/confirm":
+        return body
+    if caller in ("nobody", "key"):
+        return {"code": "123456"}
+    from cordboard.accounts.factors import code_at
+
+    secret = room.accounts.begin_factor(caller)
+    return {"code": code_at(secret, int(room.clock.now) // 30)}
+
+
+@pytest.mark.parametrize(
+    "endpoint", ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.path}"
+)
+@pytest.mark.parametrize("context", ["demo", "sales"])
+async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
+    tmp_path: Path, endpoint: Endpoint, context: str
+) -> None:
+    found: dict[str, int] = {}
+    for caller in CALLERS:
+        (tmp_path / caller).mkdir()
+        room = Room(tmp_path / caller, AdminUi())
+        browser = browser_of(room, caller)
+        path, body = arguments(room, endpoint, context)
+        body = prepared(room, endpoint, caller, body)
+        answer = await browser.ask(endpoint.method, path, body)
+        found[caller] = answer.status_code
+        if endpoint.path == "/tools" and caller == "scoped" and context == "sales":
+            assert answer.status_code == 404
+            found[caller] = 200  # filtered
+        wanted = expected(endpoint, caller, context)
+        lines = room.entries()
+        if endpoint.method == "GET" or not endpoint.audit:
+            assert lines == []
+        elif wanted == 200:
+            assert [line["action"] for line in lines] == [endpoint.audit], answer.text
+            assert lines[0]["result"] == "done"
+        elif caller != "nobody":
+            assert [(line["result"], line["who"]) for line in lines] in (
+                [("refused", "key:" + lines[0]["who"][4:])] if caller == "key" else [],
+                [("refused", caller)],
+            )
+        else:
+            assert lines == []
+        room.services.close()
+    assert found == {caller: expected(endpoint, caller, context) for caller in CALLERS}
+
+
+def test_every_endpoint_says_what_it_needs() -> None:
+    """A change of the table that forgets one is refused when it is imported."""
+    good = session.ENDPOINTS[0]
+    required = {
+        field.name
+        for field in dataclasses.fields(Endpoint)
+        if field.default is dataclasses.MISSING and field.init
+    }
+    assert required >= {"method", "path", "may", "scope", "takes", "gives", "audit", "does"}
+    for change in (
+        {"may": None},
+        {"may": "people.manage"},
+        {"scope": None},
+        {"audit": None},
+        {"path": "no/slash"},
+        {"path": "/a/{B}"},
+        {"method": "PATCH"},
+        {"takes": session.SignIn},
+    ):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            dataclasses.replace(good, **change)  # type: ignore[arg-type]
+
+
+def test_no_two_endpoints_have_the_same_address_or_name() -> None:
+    addresses = [(endpoint.method, endpoint.path) for endpoint in ENDPOINTS]
+    names = [endpoint.does.__name__ for endpoint in ENDPOINTS]
+    assert len(set(addresses)) == len(addresses)
+    assert len(set(names)) == len(names)
+
+
+def test_only_signing_in_needs_no_session() -> None:
+    assert {
+        (endpoint.method, endpoint.path) for endpoint in ENDPOINTS if endpoint.may is Open.ANYONE
+    } == {("GET", "/session"), ("POST", "/session"), ("POST", "/session/link")}
+
+
+def test_the_openapi_document_has_exactly_these_endpoints_and_every_reference_leads_somewhere() -> (
+    None
+):
+    document = openapi()
+    assert document["openapi"] == "3.1.0"
+    paths = {
+        (method.upper(), path.removeprefix(BASE))
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    assert paths == {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
+    text = json.dumps(document)
+    names = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert names <= document["components"]["schemas"].keys()
+    assert "-Input" not in text, "a model has one form"
+
+
+def test_the_committed_documents_are_current() -> None:
+    """python -m cordboard.admin.table admin-ui/openapi.json docs/admin-permissions.md"""
+    assert (ROOT / "admin-ui" / "openapi.json").read_text("utf-8") == openapi_text()
+    assert (ROOT / "docs" / "admin-permissions.md").read_text("utf-8") == permissions_page()
+
+
+async def test_what_has_no_endpoint_is_not_there_and_says_so_in_the_same_form(room: Room) -> None:
+    nowhere = await room.browser().get("/nowhere")
+    assert (nowhere.status_code, code(nowhere)) == (404, "not_there")
+    wrong = await room.browser().ask("PUT", "/session", {})
+    assert (wrong.status_code, code(wrong)) == (405, "method_not_allowed")
+    assert set(wrong.headers["allow"].split(", ")) == {"GET", "HEAD", "POST", "DELETE"}
+    head = await room.browser().ask("HEAD", "/session")
+    assert (head.status_code, head.content) == (200, b"")
