@@ -38,6 +38,7 @@ BENCHMARKS = {
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
+    "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
     "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
@@ -73,7 +74,10 @@ def main() -> int:
         "--together", type=int, default=0, help="turns: callers at the same time, at most"
     )
     parser.add_argument(
-        "--calls", type=int, default=0, help="doors: so many calls in each part (1000 and 200)"
+        "--calls",
+        type=int,
+        default=0,
+        help="so many calls: doors, in each part (1000 and 200); history (100,000)",
     )
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]

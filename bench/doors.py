@@ -31,6 +31,7 @@ from bench.load import serving, sipp
 from bench.options import Options
 from bench.report import Report, Target
 from cordboard.calls.history import CallHistory, read
+from cordboard.calls.history import ledgers as recorded
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.late_asterisk import LateAsterisk, late_connections
@@ -179,7 +180,7 @@ async def _attacked(
                 said, _ = await stranger.communicate(b"")  # the end of its input stops it
             outcome.spoils = orjson.loads(said)
             await _count(outcome, http_port)
-        outcome.histories = [read(path) for path in ledgers.glob("*/*.jsonl")]
+        outcome.histories = [read(path) for path in recorded(ledgers)]
 
 
 async def _count(outcome: Outcome, http_port: int) -> None:

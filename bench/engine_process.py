@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from cordboard.calls.history import CallHistory, read_lines
+from cordboard.calls.history import CallHistory, ledgers, read_lines
 from cordboard.config.load import load
 from cordboard.config.schema import Config
 from cordboard.errors import KitError
@@ -83,8 +83,7 @@ class EngineProcess:
     def histories(self) -> list[CallHistory]:
         """The recorded calls, in the order in which they were offered."""
         found = [
-            CallHistory.from_lines(read_lines(path))
-            for path in self.folder.glob("ledger/*/*.jsonl")
+            CallHistory.from_lines(read_lines(path)) for path in ledgers(self.folder / "ledger")
         ]
         return sorted(found, key=lambda history: history.started_at)
 

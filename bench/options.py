@@ -23,7 +23,7 @@ class Options:
     together: int = 0
     """Most simultaneous callers (turns); 0 = the benchmark's default."""
     calls: int = 0
-    """Calls of each part (doors); 0 = the benchmark's default."""
+    """Calls of each part (doors, history); 0 = the benchmark's default."""
 
     def chosen(self, group: str) -> bool:
         return not self.only or group in self.only

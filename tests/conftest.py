@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -63,12 +64,14 @@ REAL_TIME = (
     "tests/examples/test_tutorial.py",
     "tests/observe/test_traced_call.py",
     "tests/telephony/asterisk/test_breaks.py",
+    "tests/telephony/asterisk/test_dialplan.py",
     "tests/telephony/asterisk/test_ownership.py",
     "tests/telephony/asterisk/test_rtp_calls.py",
     "tests/telephony/asterisk/test_source.py",
     "tests/telephony/asterisk/test_strangers.py",
     "tests/telephony/asterisk/test_websocket_calls.py",
     "tests/runtime/test_engine.py",
+    "tests/runtime/test_setup_check.py",
     "tests/testkit/asterisk/test_instance.py",
     "tests/testkit/sip/test_phone_to_phone.py",
     "tests/testkit/test_audiosocket_caller.py",
@@ -121,8 +124,8 @@ SLOW = (
 inputs."""
 LANGUAGE_MODEL = "CORDBOARD_LANGUAGE_MODEL"
 LLM_TESTS = "tests/llm"
-MODELS = {"lend_models", "lent_models"}
-"""Fixtures that load the models of the offline agent."""
+NOT_FAST = {"lend_models", "lent_models", "promtool"}
+"""Fixtures that load the models of the offline agent, or need a program of others."""
 
 
 def file_of(test: str) -> str:
@@ -131,9 +134,9 @@ def file_of(test: str) -> str:
 
 
 def is_fast(item: pytest.Item) -> bool:
-    """True if the test needs neither Asterisk nor models. Its file has been collected."""
+    """True if the test needs no Asterisk, models or promtool. Its file has been collected."""
     marked = any(item.iter_markers("asterisk")) or any(item.iter_markers("voices"))
-    return not marked and not MODELS & set(getattr(item, "fixturenames", ()))
+    return not marked and not NOT_FAST & set(getattr(item, "fixturenames", ()))
 
 
 def shuffled(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
@@ -233,6 +236,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     config.option.loadscopereorder = False  # keep the order above
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def promtool(pytestconfig: pytest.Config) -> str:
+    """Prometheus' checker of rules. Missing, it is an error that says how to get it."""
+    command = [str(pytestconfig.rootpath / "scripts/install-promtool"), "--print"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.fail(found.stderr, pytrace=False)
+    return found.stdout.strip()
 
 
 Lend: TypeAlias = Callable[[], AbstractContextManager[None]]

@@ -62,3 +62,15 @@ def test_wide_folders_are_narrowed(tmp_path: Path) -> None:
     assert private_files.open_to_others(folder)
     private_files.narrow(folder)
     assert not private_files.open_to_others(folder)
+
+
+def test_lines_are_added_to_a_file_and_half_a_line_is_ended_first(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "file"
+    assert private_files.append(path, b"one\n", sync=True)
+    assert mode(path) == 0o600
+    with path.open("ab") as file:
+        file.write(b"half")
+    assert private_files.append(path, b"two\n", most=13)
+    assert path.read_bytes() == b"one\nhalf\ntwo\n"
+    assert not private_files.append(path, b"x\n", most=14)
+    assert path.read_bytes() == b"one\nhalf\ntwo\n"

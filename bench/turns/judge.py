@@ -21,6 +21,7 @@ import numpy as np
 
 from bench.turns.play import Played
 from cordboard.calls.history import LedgerLine, read_lines
+from cordboard.calls.history import ledgers as recorded
 from cordboard_testkit.timeline import Samples, Segment
 
 _AFTER_PAUSE = 0.15
@@ -86,7 +87,7 @@ class Verdict:
 
 def ledgers(folder: Path) -> dict[str, list[LedgerLine]]:
     """Every call's ledger below a folder, by the UUID of its connection."""
-    books = map(read_lines, folder.glob("*/*.jsonl"))
+    books = map(read_lines, recorded(folder))
     return {str(book[0]["external_id"]): book for book in books if book}
 
 

@@ -5,6 +5,10 @@ the narrowest class it can handle; a message never contains a secret.
 
     CordboardError
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
+    ├── EditRefused            an edit of the configuration's text is impossible
+    ├── PublishRefused         the configuration's file cannot be written
+    ├── VersionsUnusable       versions of the configuration cannot be kept or read
+    ├── StoredSecretsUnusable  stored secrets cannot be written or read
     ├── ModelError             an offline model is missing, altered or will not load
     ├── ListenError            a port of ours cannot be opened, usually because it is in use
     ├── AudioFileError         a sound file cannot be read
@@ -36,6 +40,8 @@ the narrowest class it can handle; a message never contains a secret.
     ├── ChatRefused            a written conversation cannot begin or continue
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
+    ├── HistoryError           the history of calls cannot be read, or a query of it is wrong
+    │   └── IndexDamaged       the index must be made anew from the ledgers
     ├── NotThere               there is nothing with the requested name
     ├── AccountRefused         an act on accounts is impossible: a taken name, a weak password
     ├── RequestRefused         a request to the admin port is refused, with a status and a code
@@ -72,6 +78,11 @@ class ConfigProblem:
     """1-based line in `file`, if the place is known."""
     fatal: bool = True
     """False: the engine can run without that part, and `/ready` says so."""
+    column: int | None = None
+    """1-based column, if the place is known."""
+    end_line: int | None = None
+    end_column: int | None = None
+    """Column behind the last character to mark, in `end_line`."""
     from_outside: bool = field(default=False, compare=False)
     """True if the value is from the environment or another file. Secrets are masked in the message,
     but it may quote a part of one."""
@@ -94,6 +105,22 @@ class ConfigError(CordboardError):
         self.problems = problems
         self.checked = checked
         super().__init__("\n".join(problem.labelled() for problem in problems))
+
+
+class EditRefused(CordboardError):
+    """An edit of the configuration's text is impossible; the text has not changed."""
+
+
+class PublishRefused(CordboardError):
+    """The configuration's file cannot be written; it is unchanged."""
+
+
+class VersionsUnusable(CordboardError):
+    """Versions of the configuration cannot be kept or read."""
+
+
+class StoredSecretsUnusable(CordboardError):
+    """Stored secrets cannot be written or read."""
 
 
 class ModelError(CordboardError):
@@ -247,6 +274,14 @@ class EngineRefused(CordboardError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+class HistoryError(CordboardError):
+    """The history of calls cannot be read or written, or a query of it is wrong."""
+
+
+class IndexDamaged(HistoryError):
+    """The index of calls is damaged; it can be made anew from the ledgers."""
 
 
 class NotThere(CordboardError):

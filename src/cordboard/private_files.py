@@ -62,6 +62,27 @@ def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
         raise
 
 
+def append(path: Path, content: bytes, *, sync: bool = False, most: int | None = None) -> bool:
+    """Add to the end of a file; it is created if necessary. Return False, and add nothing, if the
+    file would get longer than `most` bytes. A line that a full disk has cut is ended first. With
+    `sync` the content is on the disk on return. Raises `OSError`."""
+    make_folder(path.parent)
+    descriptor = _open(path, os.O_RDWR | os.O_APPEND)
+    try:
+        size = os.fstat(descriptor).st_size
+        if most is not None and size + len(content) > most:
+            return False
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            content = b"\n" + content
+        while content:
+            content = content[os.write(descriptor, content) :]
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def open_to_others(folder: Path) -> bool:
     """True if the mode of a folder lets other users in. Raises `OSError`."""
     return bool(stat.S_IMODE(folder.stat().st_mode) & _OTHERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 import secrets
@@ -23,6 +24,7 @@ from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
 from cordboard.api.administration import ServerOperations
+from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.offer import Offer
@@ -73,7 +75,7 @@ class ShownView:
     def health(self) -> dict[str, Any]:
         return {**self.counts(), "active_calls": [{"call_id": "call-sales"}], "generation": 3}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b""
 
 
@@ -147,6 +149,9 @@ class Room:
         path.write_text(CONFIG)
         config = read(CONFIG, path, {}).config
         self.errors: list[str] = []
+        self.may_check = asyncio.Event()
+        """Unless set, a check of the set-up goes on."""
+        self.may_check.set()
         self.services = AdminServices(
             accounts=self.accounts,
             audit=self.audit,
@@ -156,12 +161,18 @@ class Room:
             trials=cast(ToolTrials, self.trials),
             config=lambda: config,
             source=ConfigSource(path, {}),
+            setup=self._setup,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
             port=lambda: 15001,
             public_address="http://127.0.0.1:15001",
         )
         self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+
+    async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
+        await self.may_check.wait()
+        file = "extensions_custom.conf" if freepbx else "extensions.conf"
+        return [Step("dialplan", "skipped", "dialplan", "add it", Fix(file, "[cordboard]"))]
 
     def add(
         self,

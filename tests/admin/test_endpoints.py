@@ -15,7 +15,7 @@ from cordboard.config.load import ConfigSource
 from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard_testkit.fake_administration import Reloaded
-from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Room, code
 
@@ -316,3 +316,35 @@ async def test_a_draft_imports_no_package(room: Room, monkeypatch: pytest.Monkey
     answer = await room.browser("otto").post("/config/check", {"text": draft})
     assert (answer.json()["in_order"], answer.json()["problems"]) == (True, [])
     assert [name for name in sys.modules if name.startswith("bystander")] == []
+
+
+async def test_the_set_up_is_checked_once_at_a_time(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("otto")
+    found = (await browser.get("/engine/setup?freepbx=true")).json()
+    fix = {"text": "extensions_custom.conf", "copy": "[cordboard]"}
+    assert found == {
+        "steps": [
+            {
+                "id": "dialplan",
+                "state": "skipped",
+                "what": "dialplan",
+                "said": "add it",
+                "fix": fix,
+            }
+        ]
+    }
+    room.may_check.clear()
+    first = asyncio.create_task(browser.get("/engine/setup"))
+    await until(room.services.checking_setup.locked)
+    busy = await browser.get("/engine/setup")
+    assert (busy.status_code, code(busy)) == (503, "busy")
+    room.may_check.set()
+    assert (await first).json()["steps"][0]["fix"]["text"] == "extensions.conf"
+
+
+async def test_the_set_up_of_an_engine_without_a_file_cannot_be_checked(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    room.services.source = None
+    refused = await room.browser("otto").get("/engine/setup")
+    assert (refused.status_code, code(refused)) == (409, "no_file")

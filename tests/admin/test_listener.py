@@ -21,10 +21,12 @@ from structlog.testing import capture_logs
 
 from cordboard.accounts.rights import EVERYWHERE, Role
 from cordboard.accounts.store import Accounts
+from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import ListenError, StoreUnavailable
 from cordboard.runtime.engine import Engine
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
+from cordboard_testkit.late_asterisk import PASSWORD, LateAsterisk
 from cordboard_testkit.leaks import LeakSnapshot
 from cordboard_testkit.patience import PATIENCE, until
 
@@ -87,6 +89,40 @@ async def test_an_operator_signs_in_sees_a_real_call_and_hangs_it_up(tmp_path: P
     assert (ended["outcome"], ended["reason"]) == ("completed", "operator_hangup")
     audit = (tmp_path / "admin" / "audit.jsonl").read_text().splitlines()
     assert [json.loads(line)["action"] for line in audit] == ["session.link", "call.hangup"]
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_the_set_up_of_a_running_engine_is_checked_beside_its_connection(
+    tmp_path: Path,
+) -> None:
+    token = invited(tmp_path, role=Role.OPERATOR)
+    async with LateAsterisk() as asterisk:
+        ari = {"url": asterisk.url, "password": PASSWORD}
+        tree = config(tmp_path).model_dump(mode="json", exclude_unset=True) | {"asterisk": ari}
+        file = tmp_path / "agent.yaml"
+        file.write_text(json.dumps(tree))
+        source = ConfigSource(file, {})
+        engine = Engine(source.load().config, source=source)
+        await engine.start()
+        try:
+            assert engine.admin_port is not None
+            await until(lambda: asterisk.applications == ["cordboard"], "the engine")
+            async with page(engine.admin_port, timeout=PATIENCE) as browser:
+                await browser.post("/session/link", json={"token": token, "password": GOOD})
+                steps = (await browser.get("/engine/setup")).json()["steps"]
+            states = {step["id"]: step["state"] for step in steps}
+            assert states.pop("disk") in ("ok", "bad")
+            assert states.pop("config") in ("ok", "warn")
+            assert states == {
+                **dict.fromkeys(("ari", "app", "modules", "codecs", "clock"), "ok"),
+                "ports": "ok",
+                "dialplan": "skipped",
+                "voices": "ok",
+            }
+            await until(lambda: asterisk.applications == ["cordboard"], "the engine alone")
+            assert engine.view.readiness()["ari"].ready
+        finally:
+            await engine.stop(grace=0)
 
 
 @pytest.mark.usefixtures("lent_models")
@@ -207,6 +243,7 @@ OFF = """
 import asyncio, sys
 from pathlib import Path
 import cordboard.runtime.engine
+from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 config = Config.model_validate({"contexts": {"demo": {}}})
 async def make():

@@ -35,7 +35,7 @@ class ShownEngine:
     def health(self) -> dict[str, Any]:
         return {**self.counts(), "active_calls": [{"call_id": "one", "context": "demo"}]}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b"ai_agent_active_calls 0.0\n"
 
 

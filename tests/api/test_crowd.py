@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import resource
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import SecretStr
@@ -145,7 +145,7 @@ async def test_a_client_that_does_not_read_its_answers_is_closed(
     engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise its request would be under way for ever."""
-    monkeypatch.setattr(engine, "metrics", lambda: b"x" * 8_000_000)
+    monkeypatch.setattr(engine, "metrics", AsyncMock(return_value=b"x" * 8_000_000))
     server = HttpServer(Health(port=0), app(engine), idle_seconds=0.2)
     await server.start()
     loop = asyncio.get_running_loop()
@@ -166,11 +166,11 @@ async def test_a_client_that_does_not_read_its_answers_is_closed(
 async def test_who_comes_while_many_are_answered_is_told_to_come_again(
     engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, answer = threading.Semaphore(0), threading.Event()
+    asked, answer = asyncio.Semaphore(0), asyncio.Event()
 
-    def metrics() -> bytes:
+    async def metrics() -> bytes:
         asked.release()
-        answer.wait(PATIENCE)
+        await answer.wait()
         return b""
 
     monkeypatch.setattr(engine, "metrics", metrics)
@@ -178,7 +178,7 @@ async def test_who_comes_while_many_are_answered_is_told_to_come_again(
     async with asyncio.TaskGroup() as group:
         slow = [group.create_task(ask_app(crowded, "/metrics")) for _ in range(2)]
         for _ in slow:
-            assert await asyncio.to_thread(asked.acquire, timeout=PATIENCE)
+            await asyncio.wait_for(asked.acquire(), PATIENCE)
         refused = await ask_app(crowded, "/health")
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert (await ask_app(crowded, "/live")).status == 200
@@ -222,7 +222,7 @@ async def test_clients_that_do_not_read_wait_in_the_same_queue(
     engine: ShownEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = b"x" * 8_000_000
-    monkeypatch.setattr(engine, "metrics", lambda: page)
+    monkeypatch.setattr(engine, "metrics", AsyncMock(return_value=page))
     server = HttpServer(Health(port=0), app(engine), idle_seconds=1_000, most_waiting=2)
     await server.start()
     loop = asyncio.get_running_loop()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
 
 from cordboard.agent_api.agent import Agent
@@ -15,7 +18,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_registry import FAREWELL, CallRegistry
 from cordboard.calls.failure_apology import STOPPING
-from cordboard.calls.history import CallHistory, find, read
+from cordboard.calls.history import CallHistory, find, ledgers, read
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.errors import AgentError, LineError
@@ -56,7 +59,13 @@ class Hall:
 
     def histories(self) -> list[CallHistory]:
         self.writer.close()
-        return [read(path) for path in sorted(self.directory.glob("*/*.jsonl"))]
+        return [read(path) for path in ledgers(self.directory)]
+
+    def refused(self) -> list[dict[str, Any]]:
+        """The lines about refused offers, on disk."""
+        self.writer.close()
+        files = self.directory.glob("*/refused.jsonl")
+        return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
 
     def metric(self, text: str) -> bool:
         return text in self.metrics.render().decode()
@@ -216,6 +225,11 @@ def test_without_an_agent_the_caller_is_turned_away(
 
     hall = play(tmp_path, scenario, open_agent)
     assert hall.metric(f'ai_agent_refused_offers_total{{reason="{reason}"}} 1.0')
+    (line,) = hall.refused()
+    assert (line["reason"], line["error"]) == (
+        reason,
+        str(error) if reason == "no_agent" else repr(error),
+    )
 
 
 def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: Path) -> None:
@@ -237,6 +251,15 @@ def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: P
     hall = play(tmp_path, scenario, max_calls=2)
     assert len(hall.histories()) == 3
     assert hall.metric('ai_agent_refused_offers_total{reason="busy"} 1.0')
+    (line,) = hall.refused()
+    offer = hall.lines[2].offer()
+    assert (line["type"], line["at_ms"], line["call_id"]) == ("call.refused", 0, offer.call_id)
+    assert (line["source"], line["reason"], line["error"]) == (offer.source, "busy", "")
+    for name in ("caller_number", "caller_name", "called_number", "external_id"):
+        assert line[name] == getattr(offer, name)
+    (file,) = tmp_path.glob("*/refused.jsonl")
+    assert line["started_at"].startswith(file.parent.name)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_an_overloaded_engine_takes_no_calls_until_it_has_recovered(tmp_path: Path) -> None:

@@ -431,6 +431,41 @@ def test_a_killed_engine_loses_at_most_the_last_second(tmp_path: Path) -> None:
     assert keys[:1000] == [str(number) for number in range(1000)]
 
 
+def test_calls_that_share_a_file_add_their_lines_up_to_its_largest_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.calls.ledger.MOST_SHARED", 30)
+    writer = LedgerWriter()
+    path = tmp_path / "2026-11-20" / "refused.jsonl"
+    with structlog.testing.capture_logs() as log:
+        for _ in range(5):
+            writer.append(path, b"12345678\n")
+        writer.append(path.with_name("other.jsonl"), b"1\n")
+        writer.close()
+    assert path.read_bytes() == 3 * b"12345678\n"
+    assert mode(path) == "600"
+    assert path.with_name("other.jsonl").read_bytes() == b"1\n"
+    assert [entry["event"] for entry in log] == ["file_is_full"], "said once"
+    assert (writer.failures, writer.trouble) == (0, "")
+
+
+def test_a_shared_file_that_cannot_be_written_is_counted_and_harms_no_ledger(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "2026-11-20").write_text("not a folder")
+    writer = LedgerWriter(retry_seconds=SOON)
+    writer.append(tmp_path / "2026-11-20" / "refused.jsonl", b"1\n")
+    ledger = Ledger(writer, tmp_path / "2026-11-21" / "a.jsonl", time.monotonic())
+    ledger.record(LINE)
+    writer.flush()
+    assert writer.failures == 1
+    assert "calls are not recorded" in writer.trouble
+    assert types(ledger.path) == ["agent.text"]
+    (tmp_path / "2026-11-20").unlink()
+    until(lambda: not writer.trouble)
+    writer.close()
+
+
 def test_every_event_type_is_listed_once_and_documented() -> None:
     names = [event.type for event in events.EVENTS]
     assert len(set(names)) == len(names)

@@ -31,6 +31,8 @@ async def opened(parlour: Parlour, respond: Any = echo, **more: Any) -> ChatSess
 
 async def test_greeting_tokens_tools_and_the_ledger(parlour: Parlour) -> None:
     sessions = await opened(parlour)
+    assert parlour.succession is not None
+    parlour.succession.generation.version = "c7f3a9"
     session, answer = sessions.begin("demo", "hello", {"caller_name": "Ada"})
     first = await read(answer)
     assert names(first) == [
@@ -61,6 +63,7 @@ async def test_greeting_tokens_tools_and_the_ledger(parlour: Parlour) -> None:
         "call.ended",
     ]  # fmt: skip
     assert (lines[0]["source"], lines[0]["caller_name"]) == ("chat", "Ada")
+    assert lines[0]["config"] == "c7f3a9"
     found = await sessions.transcript(session.session_id)
     said = [(m["turn"], m["who"], m["text"]) for m in found["messages"]]
     assert said[:3] == [

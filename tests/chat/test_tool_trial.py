@@ -58,12 +58,14 @@ async def test_what_is_spoken_the_data_and_what_each_agent_would_get(shop: Parlo
 
 
 async def test_a_try_is_on_record_with_secrets_masked(shop: Parlour) -> None:
+    assert shop.succession is not None
+    shop.succession.generation.version = "c7f3a9"
     report = await tried(shop, "mcp_s_echo", text="hunter2-hunter2")
     lines = shop.ledger(report.call_id)
     assert [line["type"] for line in lines] == [
         "call.offered", "call.bound", "tool.asked", "tool.answered", "call.ended"
     ]  # fmt: skip
-    assert lines[0]["source"] == "try"
+    assert (lines[0]["source"], lines[0]["config"]) == ("try", "c7f3a9")
     assert "hunter2" not in str(lines[2])
     figures = shop.metrics.usage.day(shop.metrics.usage.today)["demo", "mcp_s_echo"].figures()
     assert figures["calls"] == 1

@@ -47,7 +47,7 @@ class NoView:
     def health(self) -> dict[str, object]:
         return {}
 
-    def metrics(self) -> bytes:
+    async def metrics(self) -> bytes:
         return b""
 
 

@@ -56,7 +56,14 @@ def test_what_differs(before: Config, after: Config, expected: tuple[str, ...]) 
 
 
 def test_what_waits_for_the_next_start() -> None:
-    fixed = ("health.port", "asterisk", "asterisk.media", "audiosocket.port", "calls.directory")
+    fixed = (
+        "health.port",
+        "asterisk",
+        "asterisk.media",
+        "audiosocket.port",
+        "calls.directory",
+        "calls.index.enabled",
+    )
     assert [key for key in fixed if not needs_restart(key)] == []
     free = ("healthy", "audiosocket.context", "calls.max_calls", "mcp.servers.asterisk.command")
     assert [key for key in free if needs_restart(key)] == []

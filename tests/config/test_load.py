@@ -286,6 +286,11 @@ REFERENCE = (
             "a.yaml:6: mcp.servers.a.tools[0].name: missing; expected a text"
             " (The tool's name as the server gives it)",
         ),
+        (
+            "calls: {index: {database: 'mysql://host/calls'}}",
+            "a.yaml:1: calls.index.database: expected postgresql://user:password@host/database,"
+            " or nothing",
+        ),
     ],
 )
 def test_what_the_schema_refuses(text: str, message: str) -> None:
@@ -673,7 +678,7 @@ routes: {{600: demo}}
 {RULES.replace("weather_get", "crm_find").replace("[transfer]", "[transfer, mcp_crm_find]")}
 """
 WHOLE = WHOLE.replace("transfer: sale\n", "transfer: sales\n")
-PLACES = sorted(parse(WHOLE, "").lines, key=dotted)
+PLACES = sorted(parse(WHOLE, "").places, key=dotted)
 ANYTHING = st.recursive(
     st.none()
     | st.booleans()

@@ -103,7 +103,10 @@ contexts: {demo: {greeting: "${file:secret}"}}
 """
 
 
-def test_secrets_start_at_the_folder_of_the_configuration(folder: Path) -> None:
+def test_secrets_start_at_the_folder_of_the_configuration(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)  # no secrets are stored there
     path = folder / "agent.yaml"
     path.write_text(CONFIG)
     loaded = load(path, {"PATH": "/bin:/usr/bin"})

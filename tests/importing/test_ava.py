@@ -152,7 +152,7 @@ def test_a_database_replaces_the_contexts_and_is_not_touched(tmp_path: Path, out
     assert "contexts.old: AVA ignores it beside its agents database" in told
     assert "agents.front_desk.background_music: " in told
     assert "[cordboard-front_desk]\nexten => s,1,Set(AI_CONTEXT=front_desk)\n" in told
-    assert "exten => 700,1,Goto(s,1)\n" in told
+    assert "[from-internal]\nexten => 700,1,Goto(cordboard-front_desk,s,1)\n" in told
     assert "exten => s,1,Stasis(cordboard)\n" in told
     assert "# From agents.front_desk; Front Desk.\n" in output.read_text()
 

@@ -169,6 +169,16 @@ def test_the_engine_itself() -> None:
     assert value(metrics, "info", version="1.2.3") == 1
 
 
+def test_a_component_that_a_reload_removed_leaves_no_series() -> None:
+    metrics = Metrics()
+    metrics.components_ready({"ledger": True, "recordings": False})
+    assert value(metrics, "component_ready", component="ledger") == 1
+    assert value(metrics, "component_ready", component="recordings") == 0
+    metrics.components_ready({"ledger": False})
+    assert value(metrics, "component_ready", component="ledger") == 0
+    assert ("ai_agent_component_ready", (("component", "recordings"),)) not in samples(metrics)
+
+
 def test_two_engines_do_not_mix() -> None:
     one, other = Metrics(), Metrics()
     one.calls.started()

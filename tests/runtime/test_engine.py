@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+import cordboard.calls
 from cordboard.agent_api.workers import Workers
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
+from cordboard.history.query import CallQuery
+from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.degradation import RAISE_AFTER
@@ -28,7 +32,9 @@ from cordboard.runtime.engine import Engine
 from cordboard.runtime.overload_monitor import SETTLING, OverloadMonitor
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
-from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.patience import PATIENCE, until
+
+EXAMPLE = Path(cordboard.calls.__file__).with_name("example_ledger.jsonl")
 
 
 def offline(tmp_path: Path, **more: Any) -> Config:
@@ -326,7 +332,7 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
 
 def internal_errors(engine: Engine, where: str) -> int:
     name = f'ai_agent_internal_errors_total{{where="{where}"}} '.encode()
-    lines = engine.view.metrics().splitlines()
+    lines = engine.view.series.render().splitlines()
     return sum(int(float(line.removeprefix(name))) for line in lines if line.startswith(name))
 
 
@@ -438,6 +444,9 @@ async def test_ledgers_that_cannot_be_written_are_shown_and_keep_nobody_from_cal
         state = engine.view.readiness()["ledger"]
         assert (state.ready, state.required) == (False, False)
         assert "calls are not recorded" in state.detail
+        page = (await engine.view.metrics()).decode()
+        assert 'ai_agent_component_ready{component="ledger"} 0.0' in page
+        assert 'ai_agent_component_ready{component="media"} 1.0' in page
     finally:
         await engine.stop(grace=0)
 
@@ -536,3 +545,64 @@ async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> 
     finally:
         await engine.stop(grace=0)
     assert not await connects(port)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_the_index_of_calls_follows_the_ledgers_while_the_engine_runs(tmp_path: Path) -> None:
+    (tmp_path / "2026-11-20").mkdir()
+    (tmp_path / "2026-11-20" / "a.jsonl").write_bytes(EXAMPLE.read_bytes())
+    calls = {"directory": str(tmp_path), "index": {"enabled": True}}
+    engine = Engine(offline(tmp_path, calls=calls))
+    await engine.start()
+    try:
+        keeper = engine.view.history
+        assert keeper is not None
+        await until(lambda: bool(keeper.passes))
+        state = engine.view.readiness()["history"]
+        assert (state.ready, state.required) == (True, False)
+    finally:
+        await engine.stop(grace=0)
+    assert "cordboard-history" not in {thread.name for thread in threading.enumerate()}
+    store = SqlHistoryStore(tmp_path)
+    store.open()
+    assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
+    store.close()
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_an_index_that_cannot_be_made_is_shown_and_keeps_no_one_from_calling(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "history").write_text("not a folder")
+    calls = {"directory": str(tmp_path), "index": {"enabled": True}}
+    engine = Engine(offline(tmp_path, calls=calls))
+    await engine.start()
+    try:
+        keeper = engine.view.history
+        assert keeper is not None
+        await until(lambda: bool(keeper.trouble))
+        state = engine.view.readiness()["history"]
+        assert (state.ready, state.required) == (False, False)
+        assert f"the index {tmp_path}/history/index.sqlite3 cannot be made" in state.detail
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
+async def test_old_ledgers_are_deleted_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "2020-01-01").mkdir()
+    old = tmp_path / "2020-01-01" / "a.jsonl"
+    old.write_bytes(EXAMPLE.read_bytes())
+    os.utime(old, (0, 0))
+    engine = Engine(offline(tmp_path, calls={"directory": str(tmp_path), "keep_days": 30}))
+    await engine.start()
+    try:
+        await until(lambda: not old.exists())
+    finally:
+        await engine.stop(grace=0)
+
+
+def test_an_engine_without_an_index_imports_no_database() -> None:
+    code = "import sys, cordboard.runtime.engine; assert 'sqlalchemy' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

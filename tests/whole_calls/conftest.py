@@ -40,7 +40,7 @@ from cordboard.calls.events import (
     LedgerEvent,
     Offered,
 )
-from cordboard.calls.history import CallHistory, read
+from cordboard.calls.history import CallHistory, ledgers, read
 from cordboard.config.load import ConfigSource, load
 from cordboard.runtime.engine import Engine
 from cordboard.vendors.local.models import load_offline_models
@@ -461,7 +461,7 @@ class Program:
         await until(lambda: "server=aviation_atis tools" in self.log.read_text())
 
     def ledgers(self) -> list[Path]:
-        return sorted((self.folder / "calls").glob("*/*.jsonl"))
+        return ledgers(self.folder / "calls")
 
     def histories(self) -> list[CallHistory]:
         return [read(path) for path in self.ledgers()]

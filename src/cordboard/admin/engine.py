@@ -12,6 +12,7 @@ from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
 from cordboard.admin.pace import CHECK, TRY
 from cordboard.api.administration import report_as_json, server_as_json
+from cordboard.api.administration_view import Step
 from cordboard.api.tools import TRY_STATUS, as_json
 from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.changes import changes, needs_restart
@@ -90,6 +91,15 @@ class Checked(Gives):
     problems: list[Problem]
     changed: list[Change]
     """Differences from the configuration in force; empty unless it is in order."""
+
+
+class SetupOf(Takes):
+    freepbx: bool = False
+    """Give the dialplan for FreePBX's file."""
+
+
+class Setup(Gives):
+    steps: list[Step]
 
 
 class Server(Gives):
@@ -225,6 +235,22 @@ def _problem(problem: ConfigProblem, environment: KnownSecrets, is_draft: bool) 
     )
 
 
+async def check_setup(ask: Ask) -> Setup:
+    """Check the set-up: Asterisk, ports, voices, disk; with the lines that mend it.
+
+    Nothing is changed. One check at a time.
+    """
+    services, query = ask.services, ask.query
+    if services.source is None:
+        raise RequestRefused(409, "no_file", "this engine was not started from a file")
+    if services.checking_setup.locked():
+        headers = {"Retry-After": "2"}
+        raise RequestRefused(503, "busy", "the set-up is being checked", headers=headers)
+    async with services.checking_setup:
+        steps = await services.setup(services.source, query.freepbx)
+    return Setup(steps=list(steps))
+
+
 async def list_servers(ask: Ask) -> Servers:
     """List the MCP servers: state, tools, restarts, last error, last lines of stderr."""
     found = ask.services.operations.engine.mcp_status()
@@ -342,6 +368,17 @@ ENDPOINTS = (
         does=check,
         pace=CHECK,
         most_bytes=2 * 1024 * 1024,
+    ),
+    Endpoint(
+        "GET",
+        "/engine/setup",
+        may=Permission.CONFIG_DRAFT,
+        scope=Scope.NONE,
+        takes=None,
+        asks=SetupOf,
+        gives=Setup,
+        audit=UNRECORDED,
+        does=check_setup,
     ),
     Endpoint(
         "GET",

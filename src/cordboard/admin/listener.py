@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -21,6 +21,7 @@ from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
 from cordboard.api.administration import ServerOperations
+from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.calls.call import Call
@@ -45,6 +46,7 @@ class EngineParts:
     trials: ToolTrials
     config: Callable[[], Config]
     source: ConfigSource | None
+    setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     internal_error: Callable[[str], None]
 
 
@@ -75,6 +77,7 @@ class AdminListener:
             trials=parts.trials,
             config=parts.config,
             source=parts.source,
+            setup=parts.setup,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
             port=lambda: self.port,

@@ -7,7 +7,7 @@ passwords. The event loop, which carries the audio of the calls, only moves read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
@@ -17,6 +17,7 @@ from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
 from cordboard.api.administration import ServerOperations
+from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
@@ -48,6 +49,8 @@ class AdminServices:
     """The configuration in force."""
     source: ConfigSource | None
     """Its file; None if the engine was not started from one."""
+    setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
+    """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
     internal_error: Callable[[str], None]
     """Counts an error of ours, by place."""
     paces: Paces
@@ -55,6 +58,7 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""
     _signed_in_from: dict[tuple[str, str], None] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from cordboard.errors import ConfigProblem
 from cordboard.generation.tool_listing import ToolListing
@@ -39,6 +39,31 @@ class ReloadReport:
     """All changes in the file that are not in force yet, also of earlier reloads."""
     problems: tuple[ConfigProblem, ...] = ()
     """Problems of the file. Those that are not fatal do not prevent its use."""
+
+
+StepState: TypeAlias = Literal["ok", "warn", "bad", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A way to mend a step."""
+
+    text: str
+    copy: str = ""
+    """Lines to paste, into the file or shell that `text` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One checked part of the installation (`runtime.setup_check`)."""
+
+    id: str
+    state: StepState
+    what: str
+    """The part, in a few words."""
+    said: str
+    """Result of the check; free of secrets."""
+    fix: Fix | None = None
 
 
 class Administration(Protocol):

@@ -273,6 +273,7 @@ class Call:
                 self._offer.caller_name,
                 self._offer.called_number,
                 self._offer.external_id,
+                config=self._generation.version,
             )
         )
         self._ledger.record(

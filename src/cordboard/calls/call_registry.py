@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 
 import structlog
@@ -211,8 +212,10 @@ class CallRegistry:
         return self.bare.reason_to_refuse(config, len(self._calls))
 
     async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
-        """Refuse a caller. There is no call, and so no ledger: it is logged and counted."""
+        """Refuse a caller. There is no call, and so no ledger: one line in the file of refused
+        offers; it is logged and counted."""
         self._services.metrics.calls.refused(reason)
+        self._services.refused(offer, reason, error, datetime.now().astimezone())
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:

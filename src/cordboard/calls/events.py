@@ -46,6 +46,31 @@ class Offered(LedgerEvent):
     """The call's id on the telephone side, if the engine knows one: for a call by the bare
     AudioSocket() application, the UUID that the dialplan gave it."""
     schema: int = SCHEMA
+    config: str = ""
+    """Version of the configuration that the call runs on (`cordboard config history`): SHA-256 of
+    its file. Empty if the version could not be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(LedgerEvent):
+    """An offer was refused: there is no call, and no other line about it. It is in
+    `{date}/refused.jsonl`, with the other refused offers of that day."""
+
+    type = "call.refused"
+    call_id: str
+    started_at: str
+    """Wall-clock time of the offer, ISO 8601 with zone."""
+    source: str
+    caller_number: str
+    caller_name: str
+    called_number: str
+    reason: str
+    """As in `ai_agent_refused_offers_total`: `draining`, `busy`, `overloaded`, `no_agent`,
+    `internal_error`, `bare_busy`, `bare_rate` or `bare_budget`."""
+    error: str = ""
+    """Details, for example why no agent was ready."""
+    external_id: str = ""
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +463,7 @@ class Ended(LedgerEvent):
 
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
-    Offered, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
+    Offered, Refused, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
     AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
     RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,

@@ -16,6 +16,8 @@ from typing import Any
 
 import orjson
 
+from cordboard.calls.ledger_file import REFUSED_OFFERS
+
 LedgerLine = Mapping[str, Any]
 
 
@@ -31,6 +33,13 @@ class ToolUse:
     message: str = ""
     answered_ms: int | None = None
     filler: str = ""
+    tool: str = ""
+    """Internal id, such as `mcp:crm:find`."""
+    tries: int = 1
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """The data that the agent received."""
+    cut: list[str] = field(default_factory=list)
+    """Parts of the data that it did not receive."""
     parent: str = ""
     """Id of the workflow's tool call, if this is a step of a workflow."""
     reason: str = ""
@@ -77,6 +86,20 @@ class Gap:
     lost: int
     since_ms: int
     until_ms: int
+
+
+@dataclass(slots=True)
+class Recording:
+    """The recording of a call. Times are ms since the offer."""
+
+    path: str
+    """Relative to `calls.directory`."""
+    began_ms: int
+    """The file begins at this moment."""
+    duration_ms: int | None = None
+    """None while it goes on, and after the engine was killed."""
+    muted: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pauses: from, to; None if it was not resumed."""
 
 
 @dataclass(slots=True)
@@ -133,7 +156,9 @@ class CallHistory:
     started_at: str = ""
     source: str = ""
     caller_number: str = ""
+    caller_name: str = ""
     called_number: str = ""
+    external_id: str = ""
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
@@ -142,6 +167,13 @@ class CallHistory:
     silences: list[Silence] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    failed_parts: list[LedgerLine] = field(default_factory=list)
+    """The `call.trouble` lines."""
+    keys: list[LedgerLine] = field(default_factory=list)
+    """The `caller.key` lines."""
+    used: list[LedgerLine] = field(default_factory=list)
+    """The `agent.used` lines."""
+    recording: Recording | None = None
     gaps: list[Gap] = field(default_factory=list)
     """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
@@ -149,6 +181,9 @@ class CallHistory:
     """Empty while the call runs, and after its engine was killed until the next one starts."""
     reason: str = ""
     ended_ms: int | None = None
+    cost: float | None = None
+    """None if no cost is known."""
+    currency: str = ""
 
     @classmethod
     def from_lines(cls, lines: Iterable[LedgerLine]) -> CallHistory:
@@ -199,6 +234,12 @@ class CallHistory:
 def read(path: Path) -> CallHistory:
     """Return the history in a ledger file. Raises `OSError` if it cannot be read."""
     return CallHistory.from_lines(read_lines(path))
+
+
+def ledgers(directory: Path) -> list[Path]:
+    """Return all ledgers in a directory of calls, by day and name."""
+    found = directory.glob("????-??-??/*.jsonl")
+    return sorted(path for path in found if path.name != REFUSED_OFFERS)
 
 
 def find(directory: Path, call_id: str) -> Path | None:
@@ -257,6 +298,10 @@ class _Reader:
             self._tool(kind, line)
         elif kind in ("agent.held", "agent.resumed", "call.silence"):
             self._manners(kind, line)
+        elif kind in ("agent.used", "caller.key"):
+            (self.history.used if kind == "agent.used" else self.history.keys).append(line)
+        elif kind.startswith("recording."):
+            self._record(kind, line)
         elif kind.startswith(("caller.", "agent.", "turn.")):
             self._talk(kind, line)
         else:
@@ -267,6 +312,8 @@ class _Reader:
         if kind == "call.offered":
             for name in ("call_id", "started_at", "source", "caller_number", "called_number"):
                 setattr(history, name, line[name])
+            history.caller_name = line.get("caller_name", "")
+            history.external_id = line.get("external_id", "")
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]
@@ -274,6 +321,7 @@ class _Reader:
             history.connected_ms = line["at_ms"]
         elif kind == "call.trouble":
             history.troubles.append(f"{line['where']}: {line['message']}")
+            history.failed_parts.append(line)
         elif kind == "ledger.gap":
             history.gaps.append(Gap(line["lost"], line["since_ms"], line["at_ms"]))
         elif kind == "line.transfer":
@@ -281,6 +329,20 @@ class _Reader:
         elif kind == "call.ended":
             history.outcome, history.reason = line["outcome"], line["reason"]
             history.ended_ms = line["at_ms"]
+            history.cost, history.currency = line.get("cost"), line.get("currency", "")
+
+    def _record(self, kind: str, line: LedgerLine) -> None:
+        at, recording = line["at_ms"], self.history.recording
+        if kind == "recording.started":
+            self.history.recording = Recording(line["path"], at)
+        elif recording is None:
+            return
+        elif kind == "recording.paused":
+            recording.muted.append((at, None))
+        elif kind == "recording.resumed" and recording.muted:
+            recording.muted[-1] = (recording.muted[-1][0], at)
+        elif kind == "recording.stopped":
+            recording.duration_ms = line["duration_ms"]
 
     def _talk(self, kind: str, line: LedgerLine) -> None:
         if kind == "caller.started":
@@ -358,7 +420,7 @@ class _Reader:
         ask_id = line["ask_id"]
         if kind == "tool.asked":
             use = ToolUse(ask_id, line["name"], line["arguments"], line["at_ms"])
-            use.parent = line.get("parent", "")
+            use.parent, use.tool = line.get("parent", ""), line.get("tool", "")
             self._uses[ask_id] = use
             self._turn(line["turn"]).tools.append(use)
         elif ask_id in self._uses:
@@ -369,6 +431,8 @@ class _Reader:
                 use.status, use.message = line["status"], line["message"]
                 use.answered_ms = line["at_ms"]
                 use.reason, use.source = line.get("reason", ""), line.get("source", "run")
+                use.tries, use.sent = line.get("tries", 1), line.get("sent", {})
+                use.cut = line.get("cut", [])
             elif kind == "tool.late":
                 use.late, use.late_told = line["message"], line["told"]
 

@@ -32,6 +32,8 @@ MOST_WAITING = 16_000_000
 """Maximum bytes of lines of all calls that wait for the disk."""
 MOST_FILES = 10_000
 """Maximum ledgers of ended calls that wait for the disk."""
+MOST_SHARED = 16_000_000
+"""Maximum bytes of a file that several calls share: strangers can make it grow."""
 RETRY_SECONDS = 2.0
 _TRIAL = b"\0" * 65_536
 """Trial content: larger than the rest of a block, to detect a full disk."""
@@ -63,6 +65,8 @@ class LedgerWriter:
         """The ledgers with lines that wait for the disk, the oldest first."""
         self._waiting = 0
         """Bytes that wait for the disk, of all ledgers."""
+        self._full = Path()
+        """The last shared file that has reached its maximum."""
         self._trial_folder = Path()
         self._retry_at = 0.0
         self._note_failed = False
@@ -88,6 +92,10 @@ class LedgerWriter:
     def write(self, file: LedgerFile, line: bytes, at_ms: int) -> None:
         """Append a line. Returns at once."""
         self._jobs.put((file, line, at_ms))
+
+    def append(self, path: Path, line: bytes) -> None:
+        """Add a line to a file that several calls share, best effort. Returns at once."""
+        self._jobs.put(partial(self._append, path, line))
 
     def finish(self, file: LedgerFile) -> None:
         """Close this file once its lines are written; no further lines follow."""
@@ -165,6 +173,15 @@ class LedgerWriter:
         self._waiting += file.waiting - before
         if not self._try(file):
             self.failures += 1
+
+    def _append(self, path: Path, line: bytes) -> None:
+        try:
+            if not private_files.append(path, line, most=MOST_SHARED) and path != self._full:
+                self._full = path
+                log.error("file_is_full", path=str(path), most=MOST_SHARED)
+        except (OSError, ValueError) as error:
+            self.failures += 1
+            self._failed(path, path.parent, error)
 
     def _finish(self, file: LedgerFile) -> None:
         file.finished = True

@@ -23,6 +23,8 @@ from cordboard.calls.events import Gap, LedgerEvent
 NOT_RECORDED = {"not_recorded": "nested too deep"}
 """Replaces an agent's data that JSON cannot express."""
 
+REFUSED_OFFERS = "refused.jsonl"
+"""File of a day's refused offers, beside the ledgers."""
 _PIECE = 65_536
 """Bytes per write."""
 

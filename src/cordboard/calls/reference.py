@@ -63,8 +63,11 @@ Transcript, latencies, pictures and the live view are made only from it.
   one below. The next engine removes a half-written last line and writes a `ledger.gap` instead.
 - The engine always creates `call_id` itself; `external_id` is the call's id on the telephone side,
   for a search in its records.
-- Calls that were not admitted (the engine was stopping, no agent was ready) have no ledger; they
-  are counted (`ai_agent_refused_offers_total`) and logged.
+- Calls that were not admitted (the engine was stopping, no agent was ready) have no ledger. Each
+  is a line `call.refused` in `{{calls.directory}}/{{date}}/refused.jsonl` (at most 16 MB a day),
+  counted (`ai_agent_refused_offers_total`) and logged.
+- `calls.keep_days` deletes ledgers by age; [the history](history.md) has an index of them, notes,
+  and the erasure of calls.
 """
 
 _READING = """\

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.binding import Binding
-from cordboard.calls.events import LedgerEvent
+from cordboard.calls.events import LedgerEvent, Refused
 from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.calls.ledger_file import REFUSED_OFFERS, encode_event
+from cordboard.calls.offer import Offer
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.calls.recording.writer import RecordingWriter
@@ -44,6 +46,22 @@ class CallServices:
         path = self.directory / f"{began:%Y-%m-%d}" / f"{call_id}.jsonl"
         failed = partial(self.metrics.internal_error, "ledger_listener")
         return Ledger(self.writer, path, clock(), partial(self._tell, call_id), clock, failed)
+
+    def refused(self, offer: Offer, reason: str, error: str, at: datetime) -> None:
+        """Add an offer that is refused now to the file of that day's refused offers."""
+        event = Refused(
+            offer.call_id,
+            at.isoformat(timespec="milliseconds"),
+            offer.source,
+            offer.caller_number,
+            offer.caller_name,
+            offer.called_number,
+            reason,
+            error,
+            offer.external_id,
+        )
+        path = self.directory / f"{at:%Y-%m-%d}" / REFUSED_OFFERS
+        self.writer.append(path, encode_event(0, event))
 
     def recording(self, binding: Binding, ledger: Ledger, *, secret_keys: bool) -> CallRecording:
         """Return the recorder of a call; it records only if the context of the call does."""

@@ -44,6 +44,7 @@ class Opening:
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
         self.generation = generation.number
+        self._version = generation.version
         self.context_name = context
         self._context = config.contexts[context]
         self.provider_name = provider
@@ -72,7 +73,11 @@ class Opening:
             self._given.get(name, "") for name in ("caller_number", "caller_name", "called_number")
         )
         caller, name, called = numbers
-        self.ledger.record(events.Offered(self.session_id, started, SOURCE, caller, name, called))
+        self.ledger.record(
+            events.Offered(
+                self.session_id, started, SOURCE, caller, name, called, config=self._version
+            )
+        )
         self.ledger.record(
             events.Bound(
                 self.context_name,

@@ -108,7 +108,8 @@ class ToolTrials:
         ledger = self._services.ledger(call_id, now)
         started_at = now.isoformat(timespec="milliseconds")
         ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
-        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", ""))
+        version = generation.version
+        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", "", config=version))
         specs = [spec.name for spec in toolbox.specs]
         number = generation.number
         ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))

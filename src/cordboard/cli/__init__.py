@@ -17,9 +17,12 @@ from cordboard.cli import (
     calls,
     chat,
     check,
+    config,
     demo,
+    doctor,
     elevenlabs,
     emulate,
+    history,
     import_,
     mcp,
     reload,
@@ -36,10 +39,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, demo, call, chat, emulate, check, reload, tools, version):
+for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
 app.add_typer(calls.app, name="calls")
+app.add_typer(history.app, name="history")
+app.add_typer(config.app, name="config")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.audit, name="audit")

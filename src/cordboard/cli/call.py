@@ -68,7 +68,7 @@ def command(
     this machine. Without a ledger, a filler is taken for the answer.
     Exit status 0 when the call was answered and every line got an answer.
     """
-    lines = _Lines(tuple(say or ()), tuple(wav or ()))
+    lines = Lines(tuple(say or ()), tuple(wav or ()))
     _check(lines, context, via, target, record)
     require_test_kit()
     loaded = load_config(config)
@@ -79,7 +79,7 @@ def command(
             _call_running(config, loaded.config, name, lines, via, target, quiet=json)
         )
     else:
-        placed = run_async(_call_own(loaded.config, name, lines, via, quiet=json))
+        placed = run_async(call_own(loaded.config, name, lines, via, quiet=json))
     if record is not None:
         placed.line.write_wav(record)
     if json:
@@ -89,11 +89,11 @@ def command(
         print_json(call_as_json(placed.history))
     elif target:
         _print_from_outside(placed)
-    if not _all_answered(placed, lines):
+    if not all_answered(placed, lines):
         raise typer.Exit(1)
 
 
-class _Lines:
+class Lines:
     """The caller's lines."""
 
     def __init__(self, texts: tuple[str, ...], files: tuple[Path, ...]) -> None:
@@ -115,7 +115,7 @@ class _Lines:
         return script
 
 
-def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | None) -> None:
+def _check(lines: Lines, context: str, via: Via, target: str, record: Path | None) -> None:
     """Refuse impossible options, before anything is started."""
     if not lines.texts and not lines.files:
         raise typer.BadParameter("nothing to say: give --say TEXT or --wav FILE")
@@ -130,7 +130,7 @@ def _check(lines: _Lines, context: str, via: Via, target: str, record: Path | No
         )
 
 
-def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
+def all_answered(placed: PlacedCall, lines: Lines) -> bool:
     """Return True if every line was spoken and answered; print those that were not."""
     unanswered = [e.text for e in placed.record.exchanges if e.answered_at is None]
     for text in unanswered:
@@ -141,8 +141,8 @@ def _all_answered(placed: PlacedCall, lines: _Lines) -> bool:
     return not unanswered and said == count
 
 
-async def _call_own(
-    config: Config, context: str, lines: _Lines, via: Via, *, quiet: bool
+async def call_own(
+    config: Config, context: str, lines: Lines, via: Via, *, quiet: bool
 ) -> PlacedCall:
     """Call an engine of its own, which takes the call however busy the machine is."""
     from cordboard_testkit.simulated_call import bench, voice_of
@@ -155,7 +155,7 @@ async def _call_own(
 
 
 async def _call_running(
-    path: Path, config: Config, context: str, lines: _Lines, via: Via, target: str, *, quiet: bool
+    path: Path, config: Config, context: str, lines: Lines, via: Via, target: str, *, quiet: bool
 ) -> PlacedCall:
     """Call the engine at `target`. Raises `CallRefused` with the reason, as far as it is known."""
     from cordboard_testkit.simulated_call import call_target, loaded_voice

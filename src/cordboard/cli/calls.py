@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import glob
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
-from cordboard.errors import ConfigError, NotThere
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
+from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
@@ -37,7 +36,7 @@ def list_calls(
     """List the last calls of `calls.directory`, the newest first. Written conversations too."""
     from cordboard.cli.screen import calls_table, print_json, terminal
 
-    rows = [_row(history) for history in _newest(_directory(config), limit)]
+    rows = [_row(history) for history in _newest(calls_directory(config), limit)]
     if json:
         print_json(rows)
     else:
@@ -88,8 +87,8 @@ def draw_call(
     from cordboard import private_files
     from cordboard.calls.picture import draw, who_spoke
 
-    path, lines, history = _ledger(call, config)
-    recorded = _recording(path, lines)
+    path, _, history = _ledger(call, config)
+    recorded = _recording(path, history)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -131,25 +130,12 @@ def _row(history: CallHistory) -> dict[str, Any]:
     }
 
 
-def _directory(config: Path) -> Path:
-    """Return `calls.directory`. Only that key of the file is read: the rest may need the engine's
-    environment. Raises `ConfigError`."""
-    from cordboard.config.environment import expand
-    from cordboard.config.files import SecretFiles
-    from cordboard.config.load import text_of
+def calls_directory(config: Path) -> Path:
+    """Return `calls.directory`. Raises `ConfigError`."""
     from cordboard.config.schema import Calls
-    from cordboard.config.yaml_document import parse
 
-    document = parse(text_of(config), str(config))
-    named = document.get(("calls", "directory"))
-    if named is None:
-        return Calls().directory
-    found = expand(str(named), os.environ, SecretFiles(config.parent))
-    if found.missing or found.problems:
-        why = [f"{name} is not set" for name in found.missing]
-        message = "; ".join([*why, *found.problems])
-        raise ConfigError([document.problem(("calls", "directory"), message)])
-    return Path(found.text)
+    text = text_at(config, ("calls", "directory"))
+    return Calls().directory if text is None else Path(text)
 
 
 def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
@@ -201,7 +187,7 @@ def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine], CallHistor
 def _by_id(call: str, config: Path) -> Path:
     from cordboard.calls.history import find
 
-    directory = _directory(config)
+    directory = calls_directory(config)
     exactly = find(directory, call)
     if exactly is not None:
         return exactly
@@ -214,20 +200,18 @@ def _by_id(call: str, config: Path) -> Path:
     return begun[0]
 
 
-def _recording(path: Path, lines: list[LedgerLine]) -> tuple[Samples, Samples, float] | None:
+def _recording(path: Path, history: CallHistory) -> tuple[Samples, Samples, float] | None:
     """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None if
-    there is no recording. It is beside the ledger, also when both were moved."""
+    there is no recording."""
     import numpy as np
 
     from cordboard.audio.wav import read_stereo
+    from cordboard.history.call_record import recording_of
 
-    begun = next((line for line in lines if line["type"] == "recording.started"), None)
-    if begun is None:
-        return None
-    file = path.with_name(Path(begun["path"]).name)
-    if not file.is_file():
+    file = recording_of(path, history.recording)
+    if file is None or history.recording is None:
         return None
     caller, agent = (
         np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(file, 8000)
     )
-    return caller, agent, float(begun["at_ms"])
+    return caller, agent, float(history.recording.began_ms)

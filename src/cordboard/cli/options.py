@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from cordboard.errors import ExtraMissing
+from cordboard.errors import ConfigError, ExtraMissing
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
@@ -38,6 +38,26 @@ def load_config(path: Path) -> LoadedConfig:
     for problem in loaded.problems:
         print_warning(problem)
     return loaded
+
+
+def text_at(config: Path, key: tuple[str, ...]) -> str | None:
+    """Return the text of one key, None if it is left out. Only that key of the file is read: the
+    rest may need the engine's environment. Raises `ConfigError`."""
+    from cordboard.config.environment import expand
+    from cordboard.config.files import SecretFiles
+    from cordboard.config.load import text_of
+    from cordboard.config.yaml_document import parse
+
+    document = parse(text_of(config), str(config))
+    named = document.get(key)
+    if named is None:
+        return None
+    found = expand(str(named), os.environ, SecretFiles(config.parent))
+    if found.missing or found.problems:
+        why = [f"{name} is not set" for name in found.missing]
+        message = "; ".join([*why, *found.problems])
+        raise ConfigError([document.problem(key, message)])
+    return found.text
 
 
 def require_test_kit() -> None:

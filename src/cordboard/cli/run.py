@@ -43,7 +43,7 @@ def command(
     gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
     loaded = load_config(config)
     secrets = set_up_log(log_level, loaded, json=log_json)
-    source = ConfigSource(loaded.path, os.environ, loaded.digests, secrets.register)
+    source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content, secrets.register)
     run_async(_serve(loaded.config, source, begin_loading(loaded.config)))
 
 

@@ -159,6 +159,24 @@ def calls_table(calls: Iterable[Mapping[str, Any]]) -> Table:
     return table
 
 
+def versions_table(versions: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per version of the configuration; times are those of this machine's zone."""
+    table = _table("version", "since", "from", "who", "loaded", "why")
+    for version in versions:
+        at = datetime.datetime.fromisoformat(version["at"]).astimezone()
+        loaded = f"{version['result']} as {version['generation']}" if version["result"] else ""
+        cells = [
+            version["version"][:12] + (" *" if version["in_file"] else ""),
+            f"{at:%Y-%m-%d %H:%M:%S}",
+            version["from"],
+            version["who"],
+            loaded,
+            version["why"],
+        ]
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    return table
+
+
 def age(since: str, now: datetime.datetime) -> str:
     """Return the age of an ISO 8601 time: `12 s`, `5 min`, `3 h`, `4 days`."""
     seconds = max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))

@@ -8,6 +8,8 @@ Values are never shown: any of them may be a secret.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from cordboard.config.schema import Config
 from cordboard.config.section import Section
@@ -22,8 +24,23 @@ _FIXED = (
     "audiosocket.host",
     "audiosocket.port",
     "calls.directory",
+    "calls.index",
 )
 """Resources that the engine opens, or connects to, once in its life."""
+
+
+_WITHOUT_A_RESTART = ("tools", "defaults", "enabled", "start")
+"""Settings of an MCP server that its process does not depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between two configurations."""
+
+    key: str
+    takes_effect: Literal["now", "idle", "restart"]
+    """`now`: for the next call; `idle`: once no call is active; `restart`: when the engine is
+    started again."""
 
 
 def changes(before: Config, after: Config) -> tuple[str, ...]:
@@ -34,6 +51,22 @@ def changes(before: Config, after: Config) -> tuple[str, ...]:
 def needs_restart(key: str) -> bool:
     """Return True if a change of this key takes effect only after a restart of the engine."""
     return any(key == fixed or key.startswith(f"{fixed}.") for fixed in _FIXED)
+
+
+def changes_with_effect(running: Config, new: Config) -> tuple[Change, ...]:
+    """Return the changes that putting `new` into force would make, and when each takes effect."""
+    return tuple(_effect(path, running, new) for path in _differences(running, new, ()))
+
+
+def _effect(path: KeyPath, running: Config, new: Config) -> Change:
+    key = dotted(path)
+    if needs_restart(key):
+        return Change(key, "restart")
+    if path[:2] == ("mcp", "servers") and len(path) > 3 and path[3] not in _WITHOUT_A_RESTART:
+        before, after = (config.mcp.servers[str(path[2])] for config in (running, new))
+        if new.reload.mcp == "idle" and before.enabled and after.enabled:
+            return Change(key, "idle")
+    return Change(key, "now")
 
 
 def _differences(before: object, after: object, path: KeyPath) -> Iterator[KeyPath]:

@@ -1,7 +1,8 @@
 """`${VAR}` and `${file:PATH}` in a text: the only ways for values from outside the file into the
 configuration.
 
-    ${NAME}                  the value; NAME must be set (it may be empty)
+    ${NAME}                  the value; NAME must be set (it may be empty) or stored
+                             (`stored_secrets`)
     ${NAME:-default}         the value, or `default` when NAME is unset or empty (as in a shell)
     ${file:PATH}             the content of a file, which must not be empty (`secret_files`)
     ${file:PATH:-default}    the content, or `default` when there is no such file or it is empty

@@ -26,10 +26,11 @@ from cordboard.config.files import SecretFiles, content_of, digest_of
 from cordboard.config.plugins import Plugins, Reading, installed
 from cordboard.config.providers import paid_parts
 from cordboard.config.remote_url import path_secrets
-from cordboard.config.schema import Config
+from cordboard.config.schema import AdminUi, Config
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
+from cordboard.config.stored_secrets import Stored, StoredSecrets
 from cordboard.config.yaml_document import Document, KeyPath, parse
 from cordboard.errors import ConfigError, ConfigProblem
 
@@ -61,6 +62,8 @@ class LoadedConfig:
     """The file as it was read, for further checks: keys with their lines."""
     secret_files: Mapping[Path, KeyPath] = field(default_factory=dict, repr=False)
     """The files of `${file:...}` → the place that names them first."""
+    content: bytes = field(default=b"", repr=False)
+    """Bytes of the file."""
 
 
 def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None) -> LoadedConfig:
@@ -68,7 +71,8 @@ def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None)
     are the parts that it may name; default: the installed ones."""
     content = _content(path)
     loaded = read(_decoded(content, path), path, environ, plugins)
-    return replace(loaded, digests={path: digest_of(content), **loaded.digests})
+    digests = {path: digest_of(content), **loaded.digests}
+    return replace(loaded, digests=digests, content=content)
 
 
 def text_of(path: Path) -> str:
@@ -102,7 +106,9 @@ def read(
     `${file:...}` start at its folder."""
     plugins = plugins or installed()
     document = parse(text, str(path))
-    expansion = _Expander(document, environ, SecretFiles(path.parent))
+    files = SecretFiles(path.parent)
+    stored = _stored(document, environ, files)
+    expansion = _Expander(document, environ, files, stored)
     problems = [*document.problems, *expansion.problems]
     known = {problem.key for problem in problems}
     config: Config | None
@@ -137,10 +143,22 @@ def read(
         path,
         tuple(_readable(problems, expansion.secrets)),
         frozenset(secrets - {""}),
-        expansion.files.digests,
+        expansion.files.digests | stored.digests,
         document,
         expansion.secret_files,
     )
+
+
+def _stored(document: Document, environ: Mapping[str, str], files: SecretFiles) -> Stored:
+    """Return the secrets that are stored in `admin.ui.data`."""
+    named = document.get(("admin", "ui", "data"))
+    folder = AdminUi().data
+    if isinstance(named, str):
+        found = expand(named, environ, files)
+        folder = Path(found.text)
+        if found.missing or found.problems or not found.text or "\0" in found.text:
+            return Stored()  # reported as a problem of this key
+    return StoredSecrets(folder).read()
 
 
 def _readable(
@@ -201,11 +219,17 @@ def _without(
 class _Expander:
     """Expands every text of a document in place."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str], files: SecretFiles) -> None:
+    def __init__(
+        self, document: Document, environ: Mapping[str, str], files: SecretFiles, stored: Stored
+    ) -> None:
         self._document = document
-        self._environ = environ
+        self._stored = stored.values.keys() - environ.keys()
+        self._environ = {**stored.values, **environ} if self._stored else environ
         self.files = files
         self.problems: list[ConfigProblem] = []
+        if stored.problem:
+            problem = document.problem(("admin", "ui", "data"), stored.problem, fatal=False)
+            self.problems.append(problem)
         self.secrets: set[str] = set()
         self.secrets_of_results: set[str] = set()
         """Secrets that are masked in tools' answers too (`cordboard.config.secrets`)."""
@@ -235,7 +259,7 @@ class _Expander:
         self.secrets.update(result.secrets)
         self.secrets_of_results.update(result.secrets)
         for name, value in result.values:
-            by_name = names_a_secret(name)
+            by_name = names_a_secret(name) or name in self._stored
             if by_name or "env" in path:
                 self.secrets.add(value)
             if by_name or (not is_ordinary(value) and {"env", "headers"}.intersection(path)):
@@ -272,6 +296,8 @@ class ConfigSource:
     digests: Mapping[Path, str] = field(default_factory=dict)
     """Digests of the files in force (`LoadedConfig.digests`); they reveal a file that has changed
     since it was read."""
+    content: bytes = field(default=b"", repr=False)
+    """Bytes of the file in force (`LoadedConfig.content`)."""
     register_secrets: Callable[[frozenset[str]], None] = lambda _: None
     """Receives values that must never be printed, before anything is done with them."""
 

@@ -6,6 +6,7 @@ refused. Times are integers in ms and end in `_ms`. Reading and error messages: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -151,7 +152,10 @@ class AdminUi(Section):
     )
     tls: AdminTls | None = Field(None, description="A certificate of its own. Left out: http.")
     data: Path = Field(
-        Path("var/admin"), description="Folder of the accounts and the audit; mode 0700."
+        Path("var/admin"),
+        description="Folder of the accounts and the audit, of the versions of this file "
+        "(`cordboard config history`) and of stored secrets; mode 0700. Used whether the port is "
+        "open or not.",
     )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
 
@@ -445,10 +449,40 @@ class Context(Section):
         return self
 
 
+class CallIndex(Section):
+    """The index of all calls, made from the ledgers: for `cordboard history`."""
+
+    enabled: bool = Field(
+        False,
+        description="Keep it up to date while the engine runs. Otherwise `cordboard history` does "
+        "it first.",
+    )
+    database: SecretStr = Field(
+        SecretStr(""),
+        description="`postgresql://user:password@host/database`, with the extra `postgres`; "
+        "empty: SQLite, in the folder `history` of `calls.directory`.",
+    )
+
+    @field_validator("database")
+    @classmethod
+    def _of_postgresql(cls, database: SecretStr) -> SecretStr:
+        url = database.get_secret_value()
+        if url and not re.fullmatch(r"postgresql://[^/\s]+/[^/\s]+", url):
+            raise ValueError("expected postgresql://user:password@host/database, or nothing")
+        return database
+
+
 class Calls(Section):
     """Rules for all calls."""
 
     directory: Path = Field(Path("var/calls"), description="Folder of the call ledgers.")
+    keep_days: int = Field(
+        0,
+        ge=0,
+        description="Days until a ledger is deleted, with its notes; 0: never. Recordings have "
+        "`recording.keep_days`.",
+    )
+    index: CallIndex = Field(CallIndex(), description="The index of all calls.")
     shutdown_grace_ms: int = Field(
         10_000, ge=0, description="Time that live calls have to end after SIGTERM."
     )

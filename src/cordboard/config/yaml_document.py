@@ -1,4 +1,4 @@
-"""A YAML file as plain values, each with its line.
+"""A YAML file as plain values, each with its place in the text.
 
 YAML 1.2 (`on` and `yes` are texts). Keys are always texts, as written: `007:` is the key "007".
 Text that looks like a date stays a text. Duplicate keys are refused, all at once; tags that
@@ -16,8 +16,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
@@ -64,29 +64,45 @@ def is_text(text: str) -> bool:
     return _SURROGATE.search(text) is None
 
 
+class Place(NamedTuple):
+    """Where an entry is written, for an editor to mark. Lines and columns begin with 1."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    """Column behind the last character: of the value if it is written on one line, else of the
+    key."""
+
+
 @dataclass(slots=True)
 class Document:
     """One file, parsed."""
 
     file: str
     tree: dict[str, Any] = field(default_factory=dict)
-    lines: dict[KeyPath, int] = field(default_factory=dict)
-    """1-based line of each key and list item; for the root, that of its first key."""
+    places: dict[KeyPath, Place] = field(default_factory=dict)
+    """Place of each entry and list item; for the root, that of its first key."""
     problems: list[ConfigProblem] = field(default_factory=list)
     from_outside: set[KeyPath] = field(default_factory=set)
     """Places of values from the environment or a file."""
 
+    def place(self, path: KeyPath) -> Place | None:
+        """Return the place of a value, or of the nearest part of the file that surrounds it."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                return self.places[path[:length]]
+        return None
+
     def line(self, path: KeyPath) -> int | None:
         """Return the line of a value, or of the nearest part of the file that surrounds it."""
-        for length in range(len(path), -1, -1):
-            if path[:length] in self.lines:
-                return self.lines[path[:length]]
-        return None
+        place = self.place(path)
+        return place.line if place is not None else None
 
     def problem(self, path: KeyPath, message: str, *, fatal: bool = True) -> ConfigProblem:
         """Return a problem with the value at `path`."""
-        outside = path in self.from_outside
-        return ConfigProblem(message, dotted(path), self.file, self.line(path), fatal, outside)
+        found = _problem(message, dotted(path), self.file, self.place(path), fatal)
+        return replace(found, from_outside=True) if path in self.from_outside else found
 
     def has(self, path: KeyPath) -> bool:
         """Return True if the file has a value at `path`."""
@@ -107,6 +123,15 @@ class Document:
         return True, value
 
 
+def _problem(
+    message: str, key: str, file: str, place: Place | None, fatal: bool = True
+) -> ConfigProblem:
+    if place is None:
+        return ConfigProblem(message, key, file, None, fatal)
+    line, *rest = place
+    return ConfigProblem(message, key, file, line, fatal, *rest)
+
+
 def parse(text: str, file: str) -> Document:
     """Read YAML. Raises `ConfigError` when it is not YAML or its root is not a mapping.
 
@@ -118,14 +143,16 @@ def parse(text: str, file: str) -> Document:
         yaml.Composer = _LimitedComposer
         root = yaml.compose(text)
     except _TooMuch as error:
-        line = _marked_line(error)
-        raise ConfigError([ConfigProblem(str(error.problem), file=file, line=line)]) from None
+        place = _marked_place(error)
+        raise ConfigError([_problem(str(error.problem), "", file, place)]) from None
     except MarkedYAMLError as error:
         raise ConfigError([_syntax_problem(error, file)]) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
         message = f"not valid YAML: the character U+{error.character:04X} is not allowed"
-        raise ConfigError([ConfigProblem(message, file=file, line=line)]) from None
+        place = Place(line, column, line, column + 1)
+        raise ConfigError([_problem(message, "", file, place)]) from None
     except (ValueError, OverflowError):  # of chr(); the library does not check it
         raise ConfigError([_no_character(text, file)]) from None
     if root is None:
@@ -134,7 +161,7 @@ def parse(text: str, file: str) -> Document:
     if not isinstance(root, MappingNode):
         found = "a list" if isinstance(root, SequenceNode) else "a single value"
         message = f"expected a mapping (`key: value` lines), found {found}"
-        raise ConfigError([ConfigProblem(message, file=file, line=_line(root))])
+        raise ConfigError([_problem(message, "", file, _place(root, root))])
     return _Builder(file).build(root)
 
 
@@ -166,9 +193,12 @@ def _no_character(text: str, file: str) -> ConfigProblem:
     return ConfigProblem(message, file=file, line=line)
 
 
-def _marked_line(error: MarkedYAMLError) -> int | None:
+def _marked_place(error: MarkedYAMLError) -> Place | None:
     mark = error.problem_mark or error.context_mark
-    return int(mark.line) + 1 if mark is not None else None
+    if mark is None:
+        return None
+    line, column = int(mark.line) + 1, int(mark.column) + 1
+    return Place(line, column, line, column + 1)
 
 
 def _syntax_problem(error: MarkedYAMLError, file: str) -> ConfigProblem:
@@ -182,11 +212,23 @@ def _syntax_problem(error: MarkedYAMLError, file: str) -> ConfigProblem:
         message += ")"
     if mark is not None and "{" in (mark.buffer or "")[mark.pointer : mark.pointer + 1]:
         message += "; inside { } or [ ], write a ${VARIABLE} in quotes"
-    return ConfigProblem(message, file=file, line=_marked_line(error))
+    return _problem(message, "", file, _marked_place(error))
 
 
 def _line(node: Node) -> int:
     return int(node.start_mark.line) + 1
+
+
+def _place(first: Node, value: Node) -> Place:
+    """Return the place of a key with its value, or of an item (`first` is the value)."""
+    start, end = first.start_mark, first.end_mark
+    on_one_line = value.start_mark.line == value.end_mark.line == start.line
+    if on_one_line and value.end_mark.index > end.index:  # an alias is written elsewhere
+        end = value.end_mark
+    line, column = int(start.line) + 1, int(start.column) + 1
+    if end.line != start.line:
+        return Place(line, column, line, column + 1)
+    return Place(line, column, line, int(end.column) + 1)
 
 
 class _Builder:
@@ -199,15 +241,14 @@ class _Builder:
         self._text = 0
 
     def build(self, root: MappingNode) -> Document:
-        self._document.lines[()] = _line(root)
+        self._document.places[()] = _place(*root.value[0]) if root.value else _place(root, root)
         self._document.tree = self._mapping(root, ())
         return self._document
 
-    def _complain(self, path: KeyPath, message: str, line: int | None = None) -> None:
-        problem = self._document.problem(path, message)
-        if line is not None:
-            problem = ConfigProblem(message, problem.key, problem.file, line)
-        self._document.problems.append(problem)
+    def _complain(self, path: KeyPath, message: str, node: Node | None = None) -> None:
+        """Add a problem with the value at `path`, or with one of its keys."""
+        place = _place(node, node) if node is not None else self._document.place(path)
+        self._document.problems.append(_problem(message, dotted(path), self._document.file, place))
 
     def _count(self, path: KeyPath, text: str = "") -> None:
         """Count a value; aliases may use one many times, each time within others."""
@@ -248,7 +289,7 @@ class _Builder:
     def _sequence(self, node: Node, path: KeyPath) -> list[Any]:
         items = []
         for index, item in enumerate(node.value):
-            self._document.lines[(*path, index)] = _line(item)
+            self._document.places[(*path, index)] = _place(item, item)
             items.append(self._value(item, (*path, index)))
         return items
 
@@ -260,26 +301,27 @@ class _Builder:
                 key = key_node.value
                 if key in first_lines:
                     message = f"duplicate key; it is already in line {first_lines[key]}"
-                    self._complain((*path, key), message, _line(key_node))
+                    self._complain((*path, key), message, key_node)
                     continue
                 first_lines[key] = _line(key_node)
-                self._document.lines[(*path, key)] = _line(key_node)
+                self._document.places[(*path, key)] = _place(key_node, value_node)
                 mapping[key] = self._value(value_node, (*path, key))
             for key_node, value_node in self._merged_entries(node, path):
                 if key_node.value not in mapping:
-                    self._document.lines[(*path, key_node.value)] = _line(key_node)
-                    mapping[key_node.value] = self._value(value_node, (*path, key_node.value))
+                    inner = (*path, key_node.value)
+                    self._document.places[inner] = _place(key_node, value_node)
+                    mapping[key_node.value] = self._value(value_node, inner)
         return mapping
 
     def _own_entries(self, node: MappingNode, path: KeyPath) -> Iterator[tuple[ScalarNode, Node]]:
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                self._complain(path, "a key must be a text", _line(key_node))
+                self._complain(path, "a key must be a text", key_node)
             elif len(key_node.value) > MAX_KEY:
                 message = f"a key with more than {MAX_KEY:,} characters"
-                self._complain(path, message, _line(key_node))
+                self._complain(path, message, key_node)
             elif not is_text(key_node.value):
-                self._complain(path, f"{_NOT_TEXT}, in a key", _line(key_node))
+                self._complain(path, f"{_NOT_TEXT}, in a key", key_node)
             elif str(key_node.tag) != _TAG + "merge":
                 yield key_node, value_node
 

@@ -62,6 +62,9 @@ class Generation:
         self.config = config
         self.number = number
         """Number of this configuration among those that the engine has had in force."""
+        self.version = ""
+        """Version of the file (`config.versions`); empty if it is not kept. Another one with the
+        same values may take its place."""
         before = earlier.fleet if earlier is not None else None
         named = tools_of_servers(config.tools)
         self.fleet: Fleet = Fleet(config.mcp, pool, before, lock, named)

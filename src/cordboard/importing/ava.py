@@ -5,7 +5,6 @@ Pure: `import_ava` takes what `ava_files` has read. Facts about AVA are from its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,18 +14,7 @@ from cordboard.importing.ava_keys import MEDIA, SECTIONS
 from cordboard.importing.ava_providers import Providers
 from cordboard.importing.ava_tools import Tools
 from cordboard.importing.result import Imported, Part
-
-_NUMBER = re.compile(r"[0-9A-Za-z*#+_-]{1,80}")
-"""Extensions that a dialplan takes; other texts of the import must not become lines of it."""
-_COMMON_DIALPLAN = """\
-[cordboard]
-exten => s,1,Stasis(cordboard)
- same => n,GotoIf($["${STASISSTATUS}" = "FAILED"]?closed)
- same => n,Hangup()
- same => n(closed),Answer()
- same => n,Playback(vm-nobodyavail)
- same => n,Hangup()
-"""
+from cordboard.telephony.asterisk.dialplan import dialplan
 
 
 def import_ava(found: Installation) -> Imported:
@@ -68,14 +56,8 @@ def import_ava(found: Installation) -> Imported:
 
 def dialplan_of(tree: Mapping[str, Any]) -> str:
     """Return the dialplan for contexts and routes that our schema has taken."""
-    numbers = {name: number for number, name in tree.get("routes", {}).items()}
-    lines = ["; extensions.conf (FreePBX: extensions_custom.conf)"]
-    for name in tree["contexts"]:
-        lines += [f"[cordboard-{name}]", f"exten => s,1,Set(AI_CONTEXT={name})"]
-        lines.append(" same => n,Goto(cordboard,s,1)")
-        if _NUMBER.fullmatch(numbers.get(name, "")):
-            lines.append(f"exten => {numbers[name]},1,Goto(s,1)")
-    return "\n".join(lines) + "\n" + _COMMON_DIALPLAN
+    place = "FreePBX: extensions_custom.conf, and from-internal-custom in place of from-internal"
+    return f"; extensions.conf ({place})\n" + dialplan(tree["contexts"], tree.get("routes", {}))
 
 
 def _telephony(root: Part, variables: frozenset[str], result: Imported) -> None:

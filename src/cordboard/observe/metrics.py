@@ -13,6 +13,7 @@ Names keep the prefix `ai_agent_`. Times are seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
@@ -257,6 +258,13 @@ class Metrics:
             "OpenTelemetry spans that could not be sent.",
             registry=registry,
         )
+        self._ready = Gauge(
+            "ai_agent_component_ready",
+            "1 when a component of the engine is ready, as `/ready` and `/health` say.",
+            ["component"],
+            registry=registry,
+        )
+        self._components: set[str] = set()
         self._info = Gauge(
             "ai_agent_info", "The running version; always 1.", ["version"], registry=registry
         )
@@ -268,6 +276,15 @@ class Metrics:
     def spans_dropped(self, count: int) -> None:
         """Count lost spans. May be called from any thread."""
         self._spans_dropped.inc(count)
+
+    def components_ready(self, ready: Mapping[str, bool]) -> None:
+        """Set which components are ready. Series of components that are not named are removed: a
+        reload may have removed the component."""
+        for gone in self._components - ready.keys():
+            self._ready.remove(gone)
+        self._components = set(ready)
+        for component, is_ready in ready.items():
+            self._ready.labels(component).set(1 if is_ready else 0)
 
     def version(self, version: str) -> None:
         self._info.labels(version).set(1)

@@ -1,4 +1,5 @@
-"""An operator's actions on a running engine: see and control its MCP servers, reload the file.
+"""An operator's actions on a running engine: see and control its MCP servers, reload the file,
+publish another text of it.
 
 The HTTP port (`cordboard.api`), SIGHUP and the file watch call it. A bad file is a report, never an
 error; simultaneous reloads follow one another, and each reads the file anew. Methods with a server
@@ -11,14 +12,23 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
 from cordboard.api.administration_view import Deferred, ReloadReport
 from cordboard.config.load import ConfigSource, LoadedConfig
+from cordboard.config.publish import publish
+from cordboard.config.versions import Author, Versions
 from cordboard.config.watch import FileWatch
-from cordboard.errors import ConfigError, ConfigProblem, CordboardError, McpUnavailable
+from cordboard.errors import (
+    ConfigError,
+    ConfigProblem,
+    CordboardError,
+    McpUnavailable,
+    PublishRefused,
+    VersionsUnusable,
+)
 from cordboard.generation.tool_listing import ToolListing, list_tools
 from cordboard.mcp.listed_tools import listed_tools
 from cordboard.mcp.supervision.pool import Lease
@@ -36,10 +46,17 @@ log = structlog.get_logger()
 class Administration:
     """The administration of one engine."""
 
-    def __init__(self, succession: Reloader, source: ConfigSource | None = None) -> None:
-        """`source` None: the engine was not started from a file, and cannot reload."""
+    def __init__(
+        self,
+        succession: Reloader,
+        source: ConfigSource | None = None,
+        versions: Versions | None = None,
+    ) -> None:
+        """`source` None: the engine was not started from a file, and cannot reload. `versions`
+        None: its texts are not kept."""
         self._succession = succession
         self._source = source
+        self._versions = versions
         self._begun = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._reloads: set[asyncio.Task[ReloadReport]] = set()
@@ -47,6 +64,24 @@ class Administration:
         self._digests = source.digests if source is not None else {}
 
     # Life cycle.
+
+    async def keep_version(self) -> None:
+        """Keep the text that the engine starts with, before its first call. A failure is logged,
+        and calls then name no version."""
+        source, versions = self._source, self._versions
+        if source is None or versions is None or not source.content:
+            return
+
+        def keep() -> str:
+            with versions.locked():
+                return versions.add(source.content, Author())
+
+        generation = self._succession.generation
+        try:
+            generation.version = await asyncio.to_thread(keep)
+        except VersionsUnusable as error:
+            self._not_kept(error)
+        await self._note_load(generation.version, "applied")
 
     async def begin(self) -> None:
         """Allow reloads from now on, and run those that are waiting."""
@@ -83,36 +118,72 @@ class Administration:
         async with self._one_at_a_time:
             if self._succession.frozen:
                 return self._refused(ConfigProblem(STOPPING))
-            report = await self._read_and_succeed()
+            report, version = await self._read_and_succeed()
             _tell(report, why)
+            await self._note_load(version, "applied" if report.applied else "refused")
             if report.applied:
                 await self._watch_or_not()
         return report
 
-    async def _read_and_succeed(self) -> ReloadReport:
+    async def _read_and_succeed(self) -> tuple[ReloadReport, str]:
+        """Return also the version that was read; empty if there is none."""
         if self._source is None:
-            return self._refused(ConfigProblem("this engine was not started from a file"))
+            return self._refused(ConfigProblem("this engine was not started from a file")), ""
         try:
-            loaded: LoadedConfig = await asyncio.to_thread(self._source.load)
+            loaded, version, trouble = await asyncio.to_thread(self._load, self._source)
         except ConfigError as error:
-            return self._refused(*error.problems)
+            return self._refused(*error.problems), ""
         self._digests = loaded.digests
         try:
-            changed = await self._succession.succeed(loaded.config)
-        except ConfigError as error:
-            return self._refused(*error.problems, *loaded.problems)
+            changed = await self._succession.succeed(loaded.config, version)
         except CordboardError as error:
-            problem = ConfigProblem(str(error), file=str(loaded.path))
-            return self._refused(problem, *loaded.problems)
+            own = [ConfigProblem(str(error), file=str(loaded.path))]
+            found = error.problems if isinstance(error, ConfigError) else own
+            return self._refused(*found, *loaded.problems), version
         if self._succession.frozen:
-            return self._refused(ConfigProblem(STOPPING))
-        return ReloadReport(
+            return self._refused(ConfigProblem(STOPPING)), ""
+        report = ReloadReport(
             True,
             self._succession.generation.number,
             changed,
             self._succession.deferred(),
-            loaded.problems,
+            (*loaded.problems, *trouble),
         )
+        return report, version
+
+    def _load(self, source: ConfigSource) -> tuple[LoadedConfig, str, list[ConfigProblem]]:
+        """Read the file; return also the version that it is, and the trouble with keeping it.
+        Blocks. Raises `ConfigError`."""
+        if self._versions is None:
+            return source.load(), "", []
+        try:
+            with self._versions.locked():  # so that the text read last is noted last
+                loaded = source.load()
+                return loaded, self._versions.add(loaded.content, Author()), []
+        except VersionsUnusable as error:
+            return source.load(), "", [self._not_kept(error)]
+
+    def _not_kept(self, error: VersionsUnusable) -> ConfigProblem:
+        log.error("config_version_not_kept", error=str(error))
+        return ConfigProblem(str(error), "admin.ui.data", fatal=False)
+
+    async def _note_load(self, version: str, result: Literal["applied", "refused"]) -> None:
+        if self._versions is None or not version:
+            return
+        number = self._succession.generation.number
+        try:
+            await asyncio.to_thread(self._versions.loaded, version, number, result)
+        except VersionsUnusable as error:
+            log.error("config_load_not_noted", version=version, error=str(error))
+
+    async def publish(self, text: str, base: str, author: Author) -> ReloadReport:
+        """Write a text to the file and put it into force. `base`: digest of the text it was made
+        from. Raises the errors of `config.publish.publish`; then nothing has changed."""
+        if self._source is None or self._versions is None:
+            raise PublishRefused("this engine keeps no versions of its configuration")
+        source, versions = self._source, self._versions
+        await asyncio.to_thread(publish, text, base, author, source.path, versions, source.environ)
+        return await self.reload("published")
 
     def _refused(self, *problems: ConfigProblem) -> ReloadReport:
         deferred: tuple[Deferred, ...] = self._succession.deferred()

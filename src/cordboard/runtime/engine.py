@@ -27,6 +27,7 @@ from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.api.administration import ServerOperations
+from cordboard.api.administration_view import Step
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.binding import Binding
@@ -45,7 +46,10 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.retention import sweep_ledgers
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -58,6 +62,7 @@ from cordboard.runtime.doors import Doors
 from cordboard.runtime.health import EngineHealth, EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
+from cordboard.runtime.setup_check import check_setup
 from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
 
@@ -115,7 +120,10 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        self.administration = Administration(self.reloader, source)
+        versions = None
+        if source is not None:
+            versions = Versions(config.admin.ui.data / "versions", source.path)
+        self.administration = Administration(self.reloader, source, versions)
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
@@ -212,14 +220,27 @@ class Engine:
             trials=self._trials,
             config=lambda: self._config,
             source=source,
+            setup=self._check_setup,
             internal_error=self._metrics.internal_error,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
+
+    async def _check_setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
+        """Check the set-up, as `cordboard doctor` does beside a running engine."""
+        components = {
+            name: {"ready": state.ready, "detail": state.detail}
+            for name, state in self.view.readiness().items()
+        }
+        return await check_setup(source, {"components": components}, freepbx=freepbx)
 
     @property
     def _config(self) -> Config:
         """The configuration in force."""
         return self.reloader.config
+
+    @property
+    def _directory(self) -> Path:
+        return self._begun_with.calls.directory
 
     @property
     def http_port(self) -> int:
@@ -299,7 +320,7 @@ class Engine:
         stack.push_async_callback(self._usage.close)
         self.load.start()
         stack.callback(self.load.stop)
-        sweeping = asyncio.create_task(self._sweep_recordings(), name="retention")
+        sweeping = asyncio.create_task(self._sweep_calls(), name="retention")
         stack.callback(sweeping.cancel)
         await self._http.start()
         stack.push_async_callback(self._http.close)
@@ -308,6 +329,7 @@ class Engine:
             await self._admin.start()
         stack.push_async_callback(self.reloader.close)
         await self.reloader.begin()
+        await self.administration.keep_version()
         await self._post_call.start()
         stack.push_async_callback(self._post_call.close)
         # A full collection among the 125,000 objects of the imported libraries blocks the event
@@ -325,6 +347,18 @@ class Engine:
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
+        if self._begun_with.calls.index.enabled:
+            keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
+            stack.push_async_callback(asyncio.to_thread, keeper.close)
+            keeper.start()
+
+    def _make_index_keeper(self) -> IndexKeeper:
+        """Return what keeps the index of calls. Blocks: SQLAlchemy is imported only now."""
+        from cordboard.history.sql_store import SqlHistoryStore
+
+        url = self._begun_with.calls.index.database.get_secret_value()
+        store = SqlHistoryStore(self._directory, url)
+        return IndexKeeper(self._directory, store, self._metrics.internal_error)
 
     def _prepare_folder(self, directory: Path) -> None:
         """Check the folder for ledgers before the first call. Blocks."""
@@ -357,14 +391,16 @@ class Engine:
         await self._aside("mcp_orphans", asyncio.to_thread(sweep_orphans))
         self._pool.open()
 
-    async def _sweep_recordings(self) -> None:
-        """Delete old recordings now and once a day."""
+    async def _sweep_calls(self) -> None:
+        """Delete old recordings and ledgers now and once a day."""
         while True:
             contexts = self._config.contexts
             keep = {name: context.recording.keep_days for name, context in contexts.items()}
-            today = datetime.datetime.now().astimezone().date()
-            sweeping = asyncio.to_thread(sweep, self._begun_with.calls.directory, keep, today)
-            await self._aside("retention", sweeping)
+            today, days = datetime.datetime.now().astimezone().date(), self._config.calls.keep_days
+            recordings = asyncio.to_thread(sweep, self._directory, keep, today)
+            await self._aside("retention", recordings)
+            ledgers = asyncio.to_thread(sweep_ledgers, self._directory, days, today)
+            await self._aside("retention", ledgers)
             await asyncio.sleep(INTERVAL)
 
     def _open_agent(self, binding: Binding) -> Agent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.config.checks.tools import running_servers
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
+from cordboard.history.indexer import IndexKeeper
 from cordboard.mcp.fleet import troubles
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.metrics import Metrics
@@ -107,6 +109,8 @@ class EngineHealth:
     provider_health: ProviderHealth
     recordings: RecordingWriter
     reloader: Reloader
+    history: IndexKeeper | None = None
+    """Keeps the index of calls; None if the configuration leaves that out."""
     folder_warning: str = ""
     """Problem of the ledgers' folder that does not prevent writing."""
     _started_at: float = field(default_factory=time.monotonic)
@@ -127,6 +131,9 @@ class EngineHealth:
         if any(context.recording.enabled for context in self.reloader.config.contexts.values()):
             trouble = self.recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
+        if self.history is not None:
+            trouble = self.history.trouble
+            components["history"] = ComponentState(not trouble, trouble, required=False)
         if broken := installed().broken:
             told = "; ".join(map(str, broken))
             components["plugins"] = ComponentState(False, told, required=False)
@@ -202,9 +209,11 @@ class EngineHealth:
             "post_call": self.post_call.health(),
         }
 
-    def metrics(self) -> bytes:
-        """Return the Prometheus page."""
-        return self.series.render()
+    async def metrics(self) -> bytes:
+        """Return the Prometheus page, rendered in a thread: that takes up to 100 ms."""
+        ready = {name: state.ready for name, state in self.readiness().items()}
+        self.series.components_ready(ready)
+        return await asyncio.to_thread(self.series.render)
 
     def _agents_state(self) -> ComponentState:
         providers = self.reloader.providers

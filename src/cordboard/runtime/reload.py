@@ -117,8 +117,9 @@ class Reloader:
         self.providers.begin()
         self._warming = self._task(self._keep_warm(), "warm dialogues")
 
-    async def succeed(self, config: Config) -> tuple[str, ...]:
-        """Put a checked configuration into force; returns the keys that have changed.
+    async def succeed(self, config: Config, version: str = "") -> tuple[str, ...]:
+        """Put a checked configuration into force; returns the keys that have changed. `version`
+        is that of its file, for the ledgers of its calls.
 
         Raises a `CordboardError` when that fails; then nothing has changed. One at a time.
         """
@@ -134,9 +135,11 @@ class Reloader:
                 )
         if not changed:
             self._take_lock(lock)
+            old.version = version or old.version
             return accepted
         # In a thread: it compiles the schemas of all tools.
         new = await asyncio.to_thread(Generation, config, self._pool, old.number + 1, old, lock)
+        new.version = version
         await new.prepare()
         providers = await self._providers_for(config, _specs(new, old))
         if self.frozen:  # meanwhile

@@ -38,12 +38,15 @@ _PHRASES: Mapping[_Sense, tuple[str, ...]] = {
         "continue", "carry on", "please do", "do it", "do that", "do so", "i agree", "agreed",
         "confirm", "confirmed", "approve", "approved", "that is right", "that is correct",
         "that is fine", "that is good", "that is ok", "that is the one", "that would be great",
-        "that would be good", "that would be nice", "sounds good", "sounds great", "sounds fine",
+        "that would be good", "that would be nice", "that would be lovely", "that is great",
+        "that is perfect", "that is lovely", "sounds good", "sounds great", "sounds fine",
+        "sounds perfect", "sounds lovely", "spot on",
         "you may", "you can", "no problem go ahead", "i think so",
     ),
     _Sense.MURMUR: (
         "ok", "okay", "all right", "alright", "right", "fine", "good", "great", "perfect", "cool",
-        "nice", "very good", "uh huh", "mm hmm", "mm hm", "m hm",
+        "nice", "very good", "lovely", "wonderful", "brilliant", "excellent", "uh huh", "mm hmm",
+        "mm hm", "m hm",
     ),
     _Sense.NO: (
         "no", "nope", "nah", "never", "negative", "not", "do not", "will not", "would not",

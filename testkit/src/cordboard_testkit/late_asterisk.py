@@ -5,21 +5,28 @@
         reached = await call.reached_itself()         # True if they hear their own voice
         await call.hang_up()
 
-`LateAsterisk` speaks as much of ARI and AudioSocket as a call with an echoing agent needs.
+`LateAsterisk` speaks as much of ARI and AudioSocket as a call with an echoing agent needs, and
+answers the questions of `telephony.asterisk.inspection` as Asterisk 22.10.1 does.
 `late_connections` sits between a real Asterisk and an engine, and delays each connection.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import datetime
+import itertools
 import json
 from collections.abc import AsyncIterator, Iterator
+from http import HTTPStatus
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 
 from cordboard.errors import KitError
 from cordboard.telephony.asterisk.audiosocket import Audio, Parser, encode_audio, encode_uuid
@@ -27,6 +34,19 @@ from cordboard_testkit.patience import PATIENCE
 
 APP = "cordboard"
 FRAME_SECONDS = 0.02
+PASSWORD = "late"  # noqa: S105 - of a simulated Asterisk
+"""Password of the ARI user `cordboard`, checked with `checks_password`."""
+MODULES = tuple(
+    f"{name}.so"
+    for name in (
+        "app_audiosocket app_stasis chan_audiosocket chan_rtp chan_websocket codec_alaw codec_g722 "
+        "codec_resample codec_ulaw res_ari res_ari_applications res_ari_asterisk res_ari_bridges "
+        "res_ari_channels res_ari_events res_audiosocket res_http_websocket res_rtp_asterisk "
+        "res_stasis res_stasis_answer"
+    ).split()
+)
+"""Modules that Asterisk 22.10.1 runs unless it is configured otherwise, as far as calls need
+them."""
 _NOT_FOUND = {"message": "Provided variable was not found"}
 
 
@@ -106,8 +126,19 @@ class LateCall:
 class LateAsterisk:
     """An Asterisk for one engine. `delays` is the delay of each connection in seconds."""
 
-    def __init__(self, delays: Iterator[float]) -> None:
-        self._delays = delays
+    def __init__(
+        self, delays: Iterator[float] | None = None, *, checks_password: bool = False
+    ) -> None:
+        self._delays = delays if delays is not None else itertools.repeat(0.0)
+        self._checks_password = checks_password
+        self.modules = list(MODULES)
+        """The running modules."""
+        self.clock_ahead = 0.0
+        """Seconds."""
+        self.user: dict[str, str] | None = {"password_format": "crypt", "read_only": "no"}
+        """The entry of ari.conf, as any ARI user can read it; None: it is not shown."""
+        self.applications: list[str] = []
+        """The Stasis applications of the connected clients."""
         self._server: Server | None = None
         self._engine: ServerConnection | None = None
         self._connected = asyncio.Event()
@@ -118,7 +149,9 @@ class LateAsterisk:
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await serve(self._serve, "127.0.0.1", 0, ping_interval=None)
+        self._server = await serve(
+            self._serve, "127.0.0.1", 0, process_request=self._admit, ping_interval=None
+        )
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         return self
@@ -153,8 +186,24 @@ class LateAsterisk:
         message = {"type": event, "application": APP, "channel": channel}
         await self._engine.send(json.dumps(message))
 
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        pair = base64.b64encode(f"cordboard:{PASSWORD}".encode()).decode()
+        if self._checks_password and request.headers.get("Authorization") != f"Basic {pair}":
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "Authentication required")
+        return None
+
     async def _serve(self, connection: ServerConnection) -> None:
-        self._engine = connection
+        path = connection.request.path if connection.request is not None else ""
+        (app,) = parse_qs(urlsplit(path).query)["app"]
+        if app == APP:
+            self._engine = connection
+        self.applications.append(app)
+        try:
+            await self._converse(connection)
+        finally:
+            self.applications.remove(app)
+
+    async def _converse(self, connection: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for text in connection:
                 request = json.loads(text)
@@ -175,7 +224,20 @@ class LateAsterisk:
         if path in ("channels", "bridges"):
             return 200, []
         if path == "asterisk/info":
-            return 200, {"status": {"startup_time": "today"}}
+            system = {"version": "22.10.1", "entity_id": "00:00:00:00:00:00"}
+            return 200, {"system": system, "status": {"startup_time": "today"}}
+        if path == "asterisk/ping":
+            ahead = datetime.timedelta(seconds=self.clock_ahead)
+            now = datetime.datetime.now(datetime.UTC) + ahead
+            return 200, {"ping": "pong", "timestamp": now.strftime("%Y-%m-%dT%H:%M:%S.%f%z")}
+        if path == "asterisk/modules":
+            return 200, [{"name": name, "status": "Running"} for name in self.modules]
+        if path == "applications":
+            return 200, [{"name": name, "channel_ids": []} for name in self.applications]
+        if path == "asterisk/config/dynamic/res_ari/user/cordboard":
+            if self.user is None:
+                return 404, {"message": "Object not found"}
+            return 200, [{"attribute": key, "value": value} for key, value in self.user.items()]
         if path.endswith("/variable"):
             return 404, _NOT_FOUND
         if path == "channels/externalMedia":

@@ -22,7 +22,7 @@ from cordboard import private_files
 from cordboard.agent_api.tts import Voice
 from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
-from cordboard.calls.history import CallHistory, find, read_lines
+from cordboard.calls.history import CallHistory, find, ledgers, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
 from cordboard.errors import AsteriskError, CallOver, CallRefused, ConfigError, ConfigProblem
@@ -234,7 +234,7 @@ def _ledger_of(directory: Path, offer: Mapping[str, str], since: float) -> list[
     """The ledger of the call that was offered with these fields, begun after that `time.time()`;
     empty if there is none, or more than one."""
     found = []
-    for path in directory.glob("*/*.jsonl"):
+    for path in ledgers(directory):
         with contextlib.suppress(OSError):  # it may be deleted meanwhile
             lines = read_lines(path) if path.stat().st_mtime >= since - 1 else []
             if not lines or not offer.items() <= lines[0].items():

@@ -7,6 +7,7 @@ from tests.agents.rules.conftest import Talk
 
 from cordboard.config.rules import Rules
 from cordboard.tools.builtin import HangupCall
+from cordboard.tools.tool import Status, ToolSpec
 
 SALON = Rules.model_validate(
     {
@@ -153,3 +154,226 @@ async def test_slots_are_asked_for_in_the_order_in_which_they_are_written() -> N
     talk = Talk(Rules.model_validate({"lists": lists, "intents": {"booking": booking}}), ())
     assert await talk.say("make a booking") == "Which service?"
     assert await talk.say("haircut") == "Which day?"
+
+
+GARAGE = Rules.model_validate(
+    {
+        "lists": {
+            "job": {"values": ["brake check", "new tyres"]},
+            "time": {"type": "time", "earliest": "08:00", "latest": "17:00"},
+        },
+        "intents": {
+            "bring": {
+                "title": "bringing a car",
+                "sentences": [
+                    "can i (bring|get) [my|a] (car|{job}) [in] [on] [{date}] [at] [{time}]"
+                ],
+                "slots": {
+                    "job": {"ask": "Which job?"},
+                    "date": {"ask": "Which day?"},
+                    "time": {"ask": "What time?"},
+                    "name": {"ask": "Your name?"},
+                },
+                "confirm": "{job}, {date.value}, {time.value}, {name}?",
+                "tool": "bring",
+                "say": "See you then.",
+                "more": "Anything else?",
+            },
+            "drop": {
+                "title": "a cancellation",
+                "sentences": ["[i need to] cancel (my|the) car [on] [{date}]"],
+                "slots": {"name": {"ask": "Your name?"}, "date": {"ask": "Which day?"}},
+                "confirm": "Cancel {name}, {date.value}?",
+                "tool": "drop",
+                "say": "Cancelled.",
+                "more": "Another one?",
+            },
+            "price": {
+                "title": "a price",
+                "sentences": ["how much is [a] {job}"],
+                "slots": {"job": {"ask": "For which job?"}},
+                "say": "{job}: fifty.",
+            },
+            "towing": {
+                "title": "towing",
+                "sentences": ["do you tow at any time"],
+                "say": "We tow day and night.",
+            },
+        },
+    }
+)
+BRAKES = ("can i get a brake check on friday at ten", "my name is Ann Lee")
+DROP = ("i need to cancel my car on friday", "my name is Ann Lee")
+
+
+async def _garage(*said: str) -> Talk:
+    desk = {"properties": {"destination": {"enum": ["workshop"]}}}
+    talk = Talk(GARAGE, (HangupCall().spec, ToolSpec("transfer", "builtin", "", desk)))
+    for words in said:
+        await talk.say(words)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("can I get a brake check on Friday at ten", "Your name?"),
+        ("ok so can I get new tyres on Friday?", "What time?"),
+        ("can I get my car in", "Which job?"),
+        ("a brake check", "brake check: fifty."),
+        ("for a brake check please", "brake check: fifty."),
+    ],
+)
+async def test_a_sentence_goes_before_the_answer_to_a_question(words: str, answer: str) -> None:
+    talk = await _garage()
+    assert await talk.say("how much is it?") == "For which job?"
+    assert await talk.say(words) == answer
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I'm afraid I need to cancel my car on Friday",
+        "i'm sorry, i need to cancel my car on friday",
+        "I'm busy on Friday, I need to cancel my car",
+        "I am under pressure and I need to cancel my car on Friday",
+    ],
+)
+async def test_a_mood_is_no_name(words: str) -> None:
+    assert await (await _garage()).say(words) == "Your name?"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("I'm Ann Lee and I need to cancel my car on Friday", "Ann Lee"),
+        ("my name's Ann, I need to cancel my car on Friday", "Ann"),
+        ("I need to cancel my car on Friday, it's under Lee", "Lee"),
+    ],
+)
+async def test_a_name_may_come_unasked(words: str, name: str) -> None:
+    assert await (await _garage()).say(words) == f"Cancel {name}, 2026-11-27?"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("under O'Brien", "O'Brien"),
+        ("it's under O'Brien", "O'Brien"),
+        ("Put it under Smith.", "Smith"),
+        ("put me down under smith", "Smith"),
+        ("i'm bob", "Bob"),
+        ("My name's Maria.", "Maria"),
+        ("Maria Delgado-Smith", "Maria Delgado-Smith"),
+        ("søren delgado-smith", "Soren Delgado-Smith"),
+    ],
+)
+async def test_a_name_is_taken_from_its_frame(words: str, name: str) -> None:
+    talk = await _garage("i need to cancel my car on friday")
+    assert await talk.say(words) == f"Cancel {name}, 2026-11-27?"
+
+
+async def test_other_words_beside_the_question_for_a_name_are_no_name() -> None:
+    talk = await _garage("i need to cancel my car on friday")
+    assert await talk.say("put me through please") == "Shall I put you through to workshop?"
+    talk = await _garage("i need to cancel my car on friday")
+    assert "Afraid" not in await talk.say("I'm afraid I cannot tell")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Perfect, thank you.", "great thanks", "ok thank you", "Sounds lovely.", "spot on",
+     "lovely, thank you", "wonderful"],
+)  # fmt: skip
+async def test_thanks_beside_a_yes_is_a_yes(words: str) -> None:
+    talk = await _garage(*BRAKES)
+    assert await talk.say(words) == "See you then. Anything else?"
+    assert talk.confirmed == [True]
+
+
+@pytest.mark.parametrize("words", ["thanks", "Thank you very much.", "hello", "thanks but no"])
+async def test_thanks_alone_is_no_yes(words: str) -> None:
+    talk = await _garage(*BRAKES)
+    await talk.say(words)
+    assert talk.asked == []
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("no, I'll call back another time. take care", "Goodbye."),
+        ("I'll ring another time, bye bye", "Goodbye."),
+        ("no, I'll call back another time", "Did you mean towing?"),
+        ("no, how much is a brake check?", "brake check: fifty."),
+        ("no, do you tow at any time?", "We tow day and night."),
+        ("how much is a brake check? thanks, bye", "brake check: fifty."),
+    ],
+)
+async def test_one_word_beside_a_no_or_a_farewell_starts_no_answer(words: str, answer: str) -> None:
+    talk = await _garage(*DROP, "yes")
+    assert await talk.say(words) == answer
+
+
+@pytest.mark.parametrize("words", ["ok, at eleven then", "eleven", "could I do eleven instead?"])
+async def test_a_form_stays_open_after_its_tool_refuses(words: str) -> None:
+    talk = await _garage(*BRAKES)
+    talk.replies["bring"] = (Status.ERROR, "That time is taken.", {})
+    assert await talk.say("yes") == "That time is taken. Anything else?"
+    answer = await talk.say("do you tow at any time?")
+    assert answer == "We tow day and night. That time is taken. Anything else?"
+    assert await talk.say("yes please") == "All right. What should I change?"
+    assert await talk.say(words) == "brake check, 2026-11-27, 11:00, Ann Lee?"
+    talk.replies.clear()
+    assert await talk.say("yes") == "See you then. Anything else?"
+    asked = [(a["time"], a["job"]) for _, a in talk.asked]
+    assert asked == [("10:00", "brake check"), ("11:00", "brake check")]
+    assert talk.confirmed == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "answer"),
+    [
+        ("Anything else?", "no thanks", "Goodbye."),
+        ("Anything else?", "never mind", "All right, never mind."),
+        ("", "no", "All right, never mind."),
+    ],
+)
+async def test_a_refused_form_may_be_given_up(more: str, words: str, answer: str) -> None:
+    bring = GARAGE.intents["bring"].model_copy(update={"more": more or None})
+    rules = GARAGE.model_copy(update={"intents": {**GARAGE.intents, "bring": bring}})
+    talk = Talk(rules, ())
+    talk.replies["bring"] = (Status.ERROR, "That time is taken.", {})
+    for said in (*BRAKES, "yes"):
+        await talk.say(said)
+    assert (await talk.say(words)).startswith(answer)
+    await talk.say("yes")
+    assert len(talk.asked) == 1
+
+
+@pytest.mark.parametrize("status", [Status.TIMEOUT, Status.CANCELLED])
+async def test_a_tool_that_may_have_acted_leaves_no_open_form(status: Status) -> None:
+    talk = await _garage(*BRAKES)
+    talk.replies["bring"] = (status, "That took too long.", {})
+    assert await talk.say("yes") == "That took too long. Anything else?"
+    assert await talk.say("at eleven") != "brake check, 2026-11-27, 11:00, Ann Lee?"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("move my car from friday to monday", "2026-11-27 to 2026-11-23?"),
+        ("I need to move my car to Monday, from Friday", "2026-11-27 to 2026-11-23?"),
+        ("move my car to monday", "Old day?"),
+        ("move my car from friday", "New day?"),
+    ],
+)
+async def test_the_word_before_a_value_tells_two_slots_of_a_list_apart(
+    words: str, answer: str
+) -> None:
+    move = {
+        "sentences": ["move my car [from] [{date:day}] [to] [{date:new_day}]"],
+        "slots": {"day": {"ask": "Old day?"}, "new_day": {"list": "date", "ask": "New day?"}},
+        "confirm": "{day.value} to {new_day.value}?",
+    }
+    rules = Rules.model_validate({"intents": {"move": move}})
+    assert await Talk(rules, ()).say(words) == answer

@@ -26,6 +26,8 @@ from cordboard.config.tools.http_tool import HttpTool
 from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.http.request import is_signed
+from cordboard.tools.tool import ToolReply
+from cordboard.tools.toolbox import Toolbox
 from cordboard_testkit.call_stage import CallStage, stage_config
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeMedia
@@ -194,6 +196,25 @@ async def test_after_so_many_tries_it_is_kept_among_the_failed(tmp_path: Path) -
         assert "not available" in found["last_error"]
         assert here.queue.health()["failed"] == 1
         assert [line["event"] for line in logs].count("post_call_given_up") == 1
+
+
+@pytest.mark.parametrize("most", [1, 100])
+async def test_a_job_that_is_erased_while_it_runs_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    async with receiver(500) as hook, stand(tmp_path, config(hook.url, max_attempts=most)) as here:
+        run = here.queue._run
+
+        async def erased(job: PostCallJob, toolbox: Toolbox) -> ToolReply:
+            (here.directory / f"{job.name}.json").unlink()
+            return await run(job, toolbox)
+
+        monkeypatch.setattr(here.queue, "_run", erased)
+        await here.queue.put([fresh()])
+        await hook.wait_for(1)
+        await here.empty()
+        assert here.files("failed") == []
+        assert (here.counted("failed"), here.counted("retried")) == (0, 0)
 
 
 async def test_after_so_long_it_is_given_up(tmp_path: Path) -> None:

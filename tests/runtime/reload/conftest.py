@@ -24,6 +24,7 @@ from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.mcp.supervision.pool import ServerPool
 from cordboard.mcp.supervision.server import ServerState
 from cordboard.observe.degradation import Degradation
@@ -121,7 +122,10 @@ class Stand:
         """Start on what was written; `wait` until the servers have settled."""
         source = ConfigSource(self.path, os.environ, register_secrets=self.secrets.update)
         loaded: LoadedConfig = source.load()
-        source = ConfigSource(self.path, os.environ, loaded.digests, self.secrets.update)
+        source = ConfigSource(
+            self.path, os.environ, loaded.digests, loaded.content, self.secrets.update
+        )
+        self.versions = Versions(self._folder / "versions", self.path)
 
         async def no_models(config: Config) -> None:
             return None
@@ -135,7 +139,7 @@ class Stand:
             self._folder,
             self.changed.append,
         )
-        self.administration = Administration(self.succession, source)
+        self.administration = Administration(self.succession, source, self.versions)
         self.registry = CallRegistry(
             lambda: self.succession.generation,
             self._open,
@@ -147,6 +151,7 @@ class Stand:
             ),
         )
         await self.succession.begin()
+        await self.administration.keep_version()
         meanwhile()
         await self.administration.begin()
         if wait:

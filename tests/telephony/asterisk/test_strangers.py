@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from bench.echo_agent import EchoEngine
 
-from cordboard.calls.history import CallHistory, read
+from cordboard.calls.history import CallHistory, ledgers, read
 from cordboard.config.schema import Config
 from cordboard.runtime.engine import Engine
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -59,7 +59,7 @@ async def echoing(
 
 
 def histories(folder: Path) -> list[CallHistory]:
-    return [read(path) for path in folder.glob("*/*.jsonl")]
+    return [read(path) for path in ledgers(folder)]
 
 
 @pytest.mark.parametrize("bare", [False, True], ids=["bare calls shut", "bare calls open"])

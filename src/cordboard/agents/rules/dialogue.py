@@ -167,9 +167,11 @@ class RulesDialogue:
         return self._begin(task)
 
     def _answered(self, text: str, reading: Reading | None) -> _Turn | None:
-        """A yes or a no beside other words. `Not sure` and `yes, but how much?` are neither."""
+        """A yes or a no beside other words or thanks. `Not sure`, `yes, but why?` are neither."""
         answer = read_yes_or_no(text)
-        if answer is None or (reading is not None and (reading.verbatim or reading.slots)):
+        if reading is not None and reading.intent != builtin.THANKS:
+            answer = None if reading.verbatim or reading.slots else answer
+        if answer is None:
             return None
         return self._yes() if answer else self._no()
 
@@ -242,6 +244,8 @@ class RulesDialogue:
             case Confirming() if self._unheard:
                 self._unheard = False
                 return _Turn(self._question)  # that yes answered something else
+            case Confirming(task=task) if task.confirmed:  # its tool refused
+                return self._ask(self._state, self._filled(self._phrases.what_instead))
             case Confirming(task=task):
                 task.confirmed = True
                 return self._go_on(task)
@@ -264,6 +268,9 @@ class RulesDialogue:
     def _no(self) -> _Turn:
         self._failures = 0
         match self._state:
+            case Confirming(task=task) if task.confirmed:  # its tool refused; `more` was asked
+                turn = self._cancel()
+                return self._no() if self._intent(task.intent).more else turn
             case Confirming(task=task) if task.lists and self._intent(task.intent).confirm:
                 return self._ask(self._state, self._filled(self._phrases.what_instead))
             case Choosing(task=task):
@@ -466,6 +473,8 @@ class RulesDialogue:
         elif intent.more and goes_on:
             self._state = Offering(task.intent)
             answer += self._filled(intent.more, task)
+        if outcome.refused:
+            self._state, self._question = Confirming(task), answer
         self._last_answer = answer or self._last_answer
         for sentence in answer:
             yield sentence

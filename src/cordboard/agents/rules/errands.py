@@ -35,6 +35,8 @@ class Outcome:
     caller_left: bool
     declined: bool = False
     """The caller was asked for approval, and did not say yes."""
+    refused: bool = False
+    """The tool failed and said why; another value, confirmed anew, may do."""
 
 
 class Errands:
@@ -66,7 +68,9 @@ class Errands:
         worked = reply is None or reply.ok
         left = worked and bool(intent.transfer)
         declined = reply is not None and reply.refused == "approval"
-        return Outcome(self._answer(intent, task, reply), worked, left, declined)
+        error = reply is not None and reply.status is Status.ERROR
+        refused = error and bool(task.lists and intent.confirm)
+        return Outcome(self._answer(intent, task, reply), worked, left, declined, refused)
 
     async def hang_up(self, why: str) -> None:
         """End the call after the caller has heard the current sentence, where the toolbox

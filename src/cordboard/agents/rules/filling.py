@@ -17,7 +17,7 @@ _RIVAL = 0.09
 """Two values whose costs differ by less than this cannot be told apart."""
 _CUE_BONUS = 0.06
 _LENGTH_BONUS = 0.08
-_ARTICLES = frozenset("the a an my your".split())
+ARTICLES = frozenset("the a an my your".split())
 _SAME_NAME = 0.12
 """Cost up to which a word counts as part of a listed name."""
 _CORRECTIONS = frozenset(
@@ -56,7 +56,7 @@ def fill(
     asked: str = "",
 ) -> dict[str, Filled]:
     """Return slot → value, for the spoken ones. `slots`: slot → list; `cues`: slot → words beside
-    it in sentences.
+    it in sentences (`from …`, `… nights`).
 
     A value is a guess if it only resembles the spoken words, has a rival, or has an unknown name
     beside it.
@@ -112,8 +112,9 @@ def _is_part(span: Span, spans: Sequence[Span]) -> bool:
 
 
 def _is_cued(look: Look, span: Span, cues: Collection[str]) -> bool:
-    beside = (*look.tokens[max(0, span.start - 1) : span.start], *look.tokens[span.end :][:1])
-    return any(token.text in cues for token in beside)
+    before, after = look.tokens[max(0, span.start - 1) : span.start], look.tokens[span.end :][:1]
+    beside = {f"{t.text} …" for t in before} | {f"… {t.text}" for t in after}
+    return not beside.isdisjoint(cues)
 
 
 def _settle(
@@ -157,7 +158,7 @@ def _is_crowded(look: Look, span: Span, cues: Collection[str], spans: Sequence[S
         cue = look.tokens[place - 1].text if place else ""
         before = place + 1 == span.start and token.name_like
         after = place == span.end and (token.name_like or not (capitals or token.after_stop))
-        cued = token.name_like and cue in cues and cue not in _ARTICLES
+        cued = token.name_like and f"{cue} …" in cues and cue not in ARTICLES
         if place not in own and (before or after or cued):
             return True
     return False
@@ -170,7 +171,7 @@ def is_unknown(look: Look, name: str, cues: Collection[str], finder: Finder) -> 
         wrong = [span for span in look.spans[name] if span.value is None]
         return any(not span.bare or _is_cued(look, span, cues) for span in wrong)
     return finder.spec.type == "list" and any(
-        place and look.tokens[place - 1].text in cues for place, _ in _strangers(look)
+        place and f"{look.tokens[place - 1].text} …" in cues for place, _ in _strangers(look)
     )
 
 

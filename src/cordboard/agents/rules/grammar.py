@@ -27,9 +27,9 @@ from cordboard.agents.rules.builtin import (
     steering_of,
     with_built_in,
 )
-from cordboard.agents.rules.filling import Filled, fill, is_unknown
+from cordboard.agents.rules.filling import ARTICLES, Filled, fill, is_unknown
 from cordboard.agents.rules.letters import ALPHABET, AlphabetHit, in_alphabet_words
-from cordboard.agents.rules.matching import Look, Matcher, Score
+from cordboard.agents.rules.matching import NEARLY, Look, Matcher, Score
 from cordboard.agents.rules.sound import SoundIndex, phrase_sounds
 from cordboard.agents.rules.values import Finder, Judged, Span, Surroundings, Value
 from cordboard.agents.rules.words import (
@@ -71,8 +71,6 @@ _EXACT = 0.05
 _WHOLE = 0.12
 _VERBATIM = 0.2
 """Distance up to which an utterance is a sentence of the rules."""
-_NEARLY = 0.45
-"""Distance up to which it is one where there is no other evidence."""
 _ENOUGH = 0.6
 """Evidence that is enough by itself."""
 _AHEAD = 0.3
@@ -114,6 +112,8 @@ class Expected:
     """Slot → list; the slot that was asked for comes first."""
     asked: str = ""
     """The slot that was asked for."""
+    refused: bool = False
+    """True if other values are wanted: a bare figure is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Grammar:
     index: SoundIndex
     matcher: Matcher
     cues: Mapping[str, Mapping[str, frozenset[str]]]
-    """Intent → slot → words beside it."""
+    """Intent → slot → words beside it: `from …`, `… nights`."""
     harmless: frozenset[str]
     """Intents that may run needlessly."""
 
@@ -193,30 +193,45 @@ class Grammar:
         top = scores[0] if scores else nearest
         if nearest.intent == GOODBYE and nearest.distance <= _EXACT:
             return self._decide(look, nearest, scores)  # also as the answer to a question
-        if nearest.distance > _EXACT and top.words < _WORTH_ASKING:
-            if edge := self._at_the_edge(look):
+        weak = top.words < _WORTH_ASKING
+        if nearest.distance > _EXACT and (weak or top.is_slight):
+            edge = self._at_the_edge(look)
+            if edge and (weak or edge.intent == GOODBYE):
                 return edge
-            if answer := self._yes_or_no(look.text):
+            if weak and (answer := self._yes_or_no(look.text)):
                 return answer
-        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else _NEARLY)
+        light = nearest.distance <= (_VERBATIM if top.words >= _WORTH_ASKING else NEARLY)
         best = nearest if light and nearest.intent in self.steering else top
-        same = expected is not None and top.intent == expected.intent
-        if CANCELLING in look.undoing:
-            other = not (same and top.undoes)
-        else:
-            other = not same and top.words >= 1.0 and not look.undone
-        values = self._values(look, expected) if expected is not None and not other else None
+        answers = expected is not None and not self._is_other(look, top, expected)
+        values = self._values(look, expected) if expected is not None and answers else None
         if values is not None and not (
             best is nearest and best.intent in self.steering and nearest.distance <= _VERBATIM
         ):
             return values
         confirming = expected is not None and not expected.asked
         revises = confirming and look.undone and best.intent in self.harmless
-        if revises or (best.evidence < _WORTH_ASKING and best.distance > _NEARLY):
+        if revises or (best.evidence < _WORTH_ASKING and best.distance > NEARLY):
             return self._undo(look, expected)
         if best.intent == GOODBYE and expected is not None:
             return None  # `that's it` may be a yes
         return self._decide(look, best, scores)
+
+    def _is_other(self, look: Look, top: Score, expected: Expected) -> bool:
+        """True if the utterance begins something else than the question is about."""
+        same = top.intent == expected.intent
+        if CANCELLING in look.undoing:
+            return not (same and top.undoes)
+        if same or look.undone:
+            return False
+        found = [s for name in expected.slots.values() for s in look.spans[name]]
+        given = {p for s in found if s.is_clear and not s.bare for p in range(s.start, s.end)}
+        other = {p for p, token in enumerate(look.tokens) if token.text not in FILLERS | ARTICLES}
+        if top.distance <= _EXACT and len(other - given) > 1:
+            return True  # a sentence, and not only a value
+        kind = expected.slots.get(expected.asked, "")
+        named = kind and self.finders[kind].spec.type == "name"
+        framed = named and any(span.cost == 0.0 for span in look.spans[kind])
+        return top.words >= 1.0 and not (framed and top.is_slight)  # "put it under Smith"
 
     def _undo(self, look: Look, expected: Expected | None) -> Reading | None:
         """Return the reading of a request to take back or to change something that no intent can:
@@ -239,6 +254,7 @@ class Grammar:
         lists, cues = expected.slots, self.cues.get(expected.intent, {})
         asked = expected.asked
         replaces = any(token.text in REPLACING for token in look.tokens) or _corrects(look)
+        replaces = replaces or expected.refused
         filled = fill(look, lists, cues, asked)
         if not filled and replaces:  # `make it four`, `no, Smith`
             kinds = ("number", "time", "name" if not asked and _corrects(look) else "")
@@ -277,7 +293,8 @@ class Grammar:
             sure = (sure or best.evidence >= _ENOUGH) and best.undoes
         elif name in self.harmless:
             told = best.words >= _WORTH_ASKING and not look.is_over
-            sure = sure or (best.evidence >= _ENOUGH and told)
+            refuses = best.is_slight and look.tokens[0].text == "no"
+            sure = sure or (best.evidence >= _ENOUGH and told and not refuses)
         else:  # "why did you talk to a human"
             void = look.denied | look.told
             void_words = any(look.tokens[place].is_content for place in void)
@@ -392,8 +409,10 @@ def _cues(rows: Iterable[tuple[str, Wording]]) -> dict[str, dict[str, frozenset[
         for place, position in enumerate(wording):
             if position.list:
                 here = cues.setdefault(intent, {}).setdefault(position.slot, set())
-                for other in wording[max(0, place - 1) : place + 2]:
-                    here.update(other.words)
+                for other in wording[max(0, place - 1) : place]:
+                    here.update(f"{word} …" for word in other.words)
+                for other in wording[place + 1 : place + 2]:
+                    here.update(f"… {word}" for word in other.words)
     return {i: {s: frozenset(words) for s, words in found.items()} for i, found in cues.items()}
 
 

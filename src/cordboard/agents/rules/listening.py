@@ -48,7 +48,7 @@ def expected_in(state: State) -> Expected | None:
         case Asking(task=task, slot=slot) | Choosing(task=task, slot=slot):
             return Expected(task.intent, {slot: task.lists[slot], **task.lists}, slot)
         case Confirming(task=task):
-            return Expected(task.intent, task.lists)
+            return Expected(task.intent, task.lists, refused=task.confirmed)
     return None
 
 

@@ -44,6 +44,8 @@ _SURELY = 0.7
 """Certainty that a heard word needs to count as evidence."""
 _DOUBTFUL = 0.1
 """Cost from which a date, a time or a number does not count as evidence."""
+NEARLY = 0.45
+"""Distance up to which an utterance is a sentence of the rules where there is no other evidence."""
 _NEARNESS = 0.5
 """Weight of a sentence word for word beside the evidence."""
 Places = Sequence[tuple[int, int, float]]
@@ -109,6 +111,11 @@ class Score:
     @property
     def evidence(self) -> float:
         return self.words + self.values
+
+    @property
+    def is_slight(self) -> bool:
+        """True if one word is all that speaks for it."""
+        return self.words <= 1.0 and not self.values and self.distance > NEARLY
 
     @property
     def total(self) -> float:

@@ -26,7 +26,8 @@ class Task:
     confirmed: bool = False
 
     def put(self, slot: str, judged: Judged) -> None:
-        """Record the reading of a slot, replacing earlier ones."""
+        """Record the reading of a slot, replacing earlier ones; another yes is needed."""
+        self.confirmed = False
         self.guesses.pop(slot, None)
         self.unknown.discard(slot)
         self.values.pop(slot, None)
@@ -69,7 +70,8 @@ class ChoosingTask:
 
 @dataclass(frozen=True, slots=True)
 class Confirming:
-    """`Shall I put you through to sales?`"""
+    """`Shall I put you through to sales?` A task that is confirmed already was refused by its tool:
+    another value starts it again."""
 
     task: Task
 

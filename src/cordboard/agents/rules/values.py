@@ -45,8 +45,12 @@ _NEARLY_LISTED = 0.05
 _BARE = 0.1
 """Cost of a figure without a word that shows its kind: `seven` as a time, `two` before a time."""
 _BEFORE_TIMES = frozenset("at around by about before after until till from to".split())
-_NAME_CUES = frozenset(("name is", "name of", "this is", "i am"))
-_NO_NAME = NUMBER_WORDS | DATE_WORDS | REPLACING | CANCELLING | {"name"}
+_NAME_CUES = frozenset(("name is", "name of"))
+_INTRODUCTIONS = frozenset(("i am", "this is"))
+"""Before a name with a capital letter: "I'm afraid", "this is urgent"."""
+_NO_NAME = NUMBER_WORDS | DATE_WORDS | REPLACING | CANCELLING | {"name", "under"}
+_MOODS = frozenset("afraid sorry sure busy late sick ill happy glad free unable able".split())
+"""No names after these, in texts without capitals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +213,22 @@ class Finder:
             yield Span(start, end, value, _BARE if bare else 0.0, bare=bare)
 
     def _names(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
+        cased = any(token.name_like for token in tokens)
         for start in range(len(tokens)):
-            cued = " ".join(t.text for t in tokens[max(0, start - 2) : start]) in _NAME_CUES
+            before = " ".join(t.text for t in tokens[max(0, start - 2) : start])
+            cued, under = before in _NAME_CUES, before.split()[-1:] == ["under"]
+            if under or before in _INTRODUCTIONS:
+                cued = tokens[start].name_like  # it may be "under warranty"
+                if not (under or cued) and (cased or tokens[start].text in _MOODS):
+                    continue
+            cost = 0.0 if cued or under else 0.1
             for end in range(start + 1, min(start + _LONGEST_NAME, len(tokens)) + 1):
                 token = tokens[end - 1]
                 if not token.is_content or not token.text.isalpha() or token.text in _NO_NAME:
                     break
-                name = " ".join(_named(t.written or t.text) for t in tokens[start:end])
-                yield Span(start, end, Value(name, name), 0.1, bare=not cued)
+                words = " ".join(_named(t.written or t.text) for t in tokens[start:end])
+                name = words.replace(" -", "-").lstrip("-")
+                yield Span(start, end, Value(name, name), cost, bare=not cued)
 
     def _texts(self, tokens: Sequence[Token], around: Surroundings) -> Iterator[Span]:
         text = " ".join(token.text for token in tokens)

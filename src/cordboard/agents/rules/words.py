@@ -29,7 +29,7 @@ CONTRACTIONS = {
     "needn't": "need not", "gonna": "going to", "wanna": "want to", "gimme": "give me",
     "lemme": "let me", "o'clock": "oclock", "good-bye": "goodbye", "good-by": "goodbye",
     "to-morrow": "tomorrow", "to-day": "today", "bye-bye": "bye bye", "okay": "ok", "o.k.": "ok",
-    "p.m.": "pm", "a.m.": "am",
+    "p.m.": "pm", "a.m.": "am", "name's": "name is",
 }  # fmt: skip
 
 FILLERS = frozenset(
@@ -101,7 +101,7 @@ class Token:
     said: str
     """The word with figures written out: `22` is `twenty two`."""
     written: str = ""
-    """The word as the recogniser wrote it."""
+    """The word as the recogniser wrote it; with the hyphen that joins it to the one before."""
     letters: str = ""
     """The letters in capitals, if the recogniser wrote single letters or an abbreviation; else
     empty."""
@@ -178,7 +178,8 @@ def _tokens_of(word: str) -> list[Token]:
     if word[0].isdigit():
         return [Token(word.lower(), spell_out(word.lower()))]
     if "-" in word or "." in word:
-        return [token for part in re.split(r"[-.]", word) if part for token in _tokens_of(part)]
+        parts = re.findall(r"(-?)([^-.]+)", word)
+        return [replace(t, written=dash + t.written) for dash, p in parts for t in _tokens_of(p)]
     lower = re.sub(r"'s$|'", "", word.lower())
     if not lower:
         return []

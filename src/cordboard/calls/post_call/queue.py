@@ -327,6 +327,10 @@ class PostCallQueue:
         self._done.discard(name)
 
     async def _not_delivered(self, job: PostCallJob, reply: ToolReply) -> None:
+        on_disk = job.name not in self._unwritten
+        if on_disk and not await asyncio.to_thread(self._files.has, job.name):
+            self._forget(job.name)  # its file was removed while it ran: the call was erased
+            return
         now, retries = self._clock(), self._retries()
         job = replace(job, attempts=job.attempts + 1, last_error=reply.message[:MAX_ERROR])
         # A refused call was wrong from the beginning, so a retry cannot succeed.

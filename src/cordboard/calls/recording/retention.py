@@ -3,8 +3,8 @@
 Only files that the engine itself recorded are deleted: `<day>/*.wav` in `calls.directory` whose
 header names Cordboard and the day and context of the call (`audio.wav`). Files that an
 operator adds, copies elsewhere or converts stay. The retention period is the context's present
-setting; for a context that no longer exists, its setting when the call was recorded. Ledgers are
-kept.
+setting; for a context that no longer exists, its setting when the call was recorded. Ledgers
+have a retention of their own (`cordboard.history.retention`).
 
 Blocks on the disk: run it in a thread.
 """
@@ -22,6 +22,8 @@ from cordboard.audio.wav import read_comment
 
 log = structlog.get_logger()
 
+PEAKS = ".peaks"
+"""Suffix of the file beside a recording that has its peaks (`cordboard.history.peaks`)."""
 INTERVAL = 24 * 3600.0
 """Seconds between two sweeps."""
 _HEADER_BYTES = 2048
@@ -34,6 +36,7 @@ def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -
     for path in sorted(directory.glob("????-??-??/*.wav")):
         try:
             if _is_due(path, keep_days, today):
+                path.with_suffix(PEAKS).unlink(missing_ok=True)
                 path.unlink()
                 deleted += 1
                 log.info("recording_deleted", path=str(path))

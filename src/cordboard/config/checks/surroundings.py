@@ -120,7 +120,7 @@ def _records(config: Config, document: Document) -> Problems:
     """Check the folder of the records and its writable subfolders."""
     folder, place = config.calls.directory, ("calls", "directory")
     for inner in (folder, folder / "post_call", folder / "usage"):
-        reason = _why_not_writable(inner)
+        reason = why_not_writable(inner)
         if reason is not None:
             message = f"{inner} cannot be written here: {reason}; calls would leave no record"
             yield document.problem(place, message, fatal=False)
@@ -130,13 +130,13 @@ def _records(config: Config, document: Document) -> Problems:
         yield document.problem(place, message, fatal=False)
 
 
-def _why_not_writable(folder: Path) -> str | None:
+def why_not_writable(folder: Path) -> str | None:
     """Return why no file could be made in a folder, or in a missing one once it is made; else None.
 
     The probe leaves nothing behind: it has no name, and no folder is made.
     """
     try:
-        folder = _nearest(folder)
+        folder = nearest(folder)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(_PROBE)
     except (OSError, ValueError) as error:
@@ -144,12 +144,12 @@ def _why_not_writable(folder: Path) -> str | None:
     return None
 
 
-def _nearest(folder: Path) -> Path:
+def nearest(folder: Path) -> Path:
     """Return the folder, or its nearest existing parent. Raises `OSError` or `ValueError`."""
     try:
         folder.stat()
     except FileNotFoundError:
-        return folder if folder == folder.parent else _nearest(folder.parent)
+        return folder if folder == folder.parent else nearest(folder.parent)
     return folder
 
 

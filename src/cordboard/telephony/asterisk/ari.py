@@ -15,7 +15,8 @@ import asyncio
 import base64
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -152,8 +153,32 @@ class AriClient:
             raise AsteriskError(message, response.status)
         return response.body
 
+    @asynccontextmanager
+    async def once(self) -> AsyncIterator[None]:
+        """Keep one connection for a few requests, in place of `run`: `on_connected` is not called,
+        and nothing is tried again. Raises AsteriskError, with the HTTP status of a refusal."""
+        async with self._opened() as websocket:
+            self._up(websocket)
+            reading = asyncio.create_task(self._read(websocket), name="ari-once")
+            try:
+                yield
+            finally:
+                reading.cancel()
+                await asyncio.wait((reading,))
+                self._down()
+
     async def _connection(self) -> None:
         """Connect, and serve the connection until it ends."""
+        try:
+            async with self._opened() as websocket:
+                self._up(websocket)
+                await self._serve(websocket)
+        except AsteriskError as error:
+            self.state.last_error = str(error)
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[ClientConnection]:
+        """Open the websocket. Raises AsteriskError when that fails."""
         try:
             async with connect(
                 self.url,
@@ -166,17 +191,26 @@ class AriClient:
                 max_size=MAX_MESSAGE_BYTES,
                 proxy=None,
             ) as websocket:
-                self._up(websocket)
-                await self._serve(websocket)
+                yield websocket
         except InvalidStatus as error:
-            self.state.last_error = self._refusal(error.response.status_code)
+            status = error.response.status_code
+            raise AsteriskError(self._refusal(status), status) from error
         except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
             reason = str(error) or "no answer"
-            self.state.last_error = f"cannot reach Asterisk at {self._config.url}: {reason}"
+            message = f"cannot reach Asterisk at {self._config.url}: {reason}"
+            raise AsteriskError(message) from error
 
     async def _serve(self, websocket: ClientConnection) -> None:
         """Read until the connection ends, then cancel `on_connected` if it still runs."""
         welcome = asyncio.create_task(self._welcome(), name="ari-welcome")
+        try:
+            await self._read(websocket)
+        finally:
+            welcome.cancel()
+            await asyncio.wait((welcome,))
+
+    async def _read(self, websocket: ClientConnection) -> None:
+        """Take messages until the connection ends; then its open requests have failed."""
         try:
             async for text in websocket:
                 self._received(text)
@@ -184,9 +218,7 @@ class AriClient:
         except ConnectionClosed as error:
             self.state.last_error = f"the connection to Asterisk broke: {error}"
         finally:
-            welcome.cancel()
             self._down()
-            await asyncio.wait((welcome,))
 
     async def _welcome(self) -> None:
         """Make sure that the application is ours, then run `on_connected`."""

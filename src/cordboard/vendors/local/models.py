@@ -152,6 +152,25 @@ def needs_of(config: Config) -> ModelNeeds:
     return ModelNeeds(recogniser, Need.REQUIRED if speaks else Need.WANTED)
 
 
+def missing_models(needs: ModelNeeds) -> list[tuple[Need, ModelError]]:
+    """Return the needed models whose files are missing or altered, each with its need; the turn end
+    model is wanted with the ears. Loads nothing. Blocks: it reads every file."""
+    files = [
+        *((needs.recogniser, file) for file in WHISPER_TINY_EN),
+        (needs.voice, HIBARI_HEART),
+        (needs.ears, SILERO_VAD),
+        (min(needs.ears, Need.WANTED), SMART_TURN),
+    ]
+    missing = []
+    for need, file in files:
+        try:
+            if need is not Need.NO:
+                file.checked()
+        except ModelError as error:
+            missing.append((need, error))
+    return missing
+
+
 def _whisper(workers: Workers) -> WhisperRecogniser:
     return WhisperRecogniser(checked_folder(WHISPER_TINY_EN), workers)
 

@@ -1,0 +1,175 @@
+"""`cordboard history ...`: search and export the calls on record, and erase calls.
+
+Needs no running engine, and may run beside one: both write the same rows into the index.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cordboard.cli.calls import calls_directory
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
+from cordboard.errors import HistoryError, IndexDamaged, NotThere
+
+if TYPE_CHECKING:
+    from cordboard.history.erasure import ErasurePlan
+    from cordboard.history.indexer import Indexer
+    from cordboard.history.query import CallQuery
+    from cordboard.history.sql_store import SqlHistoryStore
+
+app = typer.Typer(help="The history of calls: find, count, export, erase.", no_args_is_help=True)
+
+WhereOption = Annotated[
+    list[str],
+    typer.Option(
+        "--where", "-w", metavar="FILTER=VALUE",
+        help="A filter, such as outcome=failed or since=2026-11-01; may be repeated. "
+        "Values of one filter are alternatives.",
+    ),
+]  # fmt: skip
+WordsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="WORDS", help="Words that were said.")
+]
+WhoOption = Annotated[
+    str, typer.Option("--who", help="Who said the words: caller or agent; default: either.")
+]
+
+
+@app.command("find")
+def find(
+    words: WordsArgument = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    where: WhereOption = [],  # noqa: B006 - typer reads it
+    who: WhoOption = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="At most.")] = 20,
+    form: Annotated[
+        Literal["table", "csv", "jsonl"],
+        typer.Option("--format", help="csv and jsonl have all calls, without a limit."),
+    ] = "table",
+) -> None:
+    """Find calls and refused offers, the newest first."""
+    from cordboard.cli.screen import calls_table, terminal
+    from cordboard.history.export import all_rows, export
+
+    query = _query(words, who, where)
+    with _history(config) as (store, _):
+        if form != "table":
+            for piece in export(all_rows(store, query), form):
+                sys.stdout.write(piece.decode())
+            return
+        page = store.find(query, limit)
+    terminal().print(
+        calls_table(
+            {name: getattr(row, name) for name in _SHOWN} | {"call_id": row.id} for row in page.rows
+        )
+    )
+    if page.next:
+        print(f"and more; `--limit` is {limit}")
+
+
+_SHOWN = (
+    "started_at", "source", "caller_number", "context", "provider", "duration_ms", "turns",
+    "outcome", "reason",
+)  # fmt: skip
+
+
+@app.command("count")
+def count(
+    words: WordsArgument = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    where: WhereOption = [],  # noqa: B006 - typer reads it
+    who: WhoOption = "",
+) -> None:
+    """Count calls by the values of each filter, as JSON."""
+    from cordboard.cli.screen import print_json
+
+    query = _query(words, who, where)
+    with _history(config) as (store, _):
+        print_json(store.facets(query))
+
+
+@app.command("rebuild")
+def rebuild(config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """Make the index of calls anew from the ledgers, at low priority."""
+    import os
+
+    os.nice(10)
+    with _history(config, catch_up=False) as (_, indexer):
+        files = indexer.rebuild()
+    print(f"{files} files are in the index")
+
+
+@app.command("erase")
+def erase(
+    config: ConfigOption = DEFAULT_CONFIG,
+    call: Annotated[str, typer.Option("--call", help="The id of one call.")] = "",
+    number: Annotated[str, typer.Option("--number", help="A caller: all calls.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Erase. Default: only say what.")] = False,
+) -> None:
+    """Erase calls completely: ledgers, recordings, notes, post-call jobs, and the index."""
+    from cordboard.history.erasure import Erasure
+
+    if bool(call) == bool(number):
+        raise typer.BadParameter("expected either --call or --number")
+    with _history(config) as (store, _):
+        erasure = Erasure(calls_directory(config), store)
+        plan = erasure.of_call(call) if call else erasure.of_number(number)
+        _print_plan(plan)
+        if yes:
+            erasure.carry_out(plan)
+            print("erased")
+        else:
+            print("nothing was erased; repeat with --yes")
+
+
+def _print_plan(plan: ErasurePlan) -> None:
+    for path in plan.files:
+        print(path)
+    print(f"{len(plan.ledgers)} calls, {len(plan.files)} files, {len(plan.refused)} refused offers")
+    for call_id in plan.running:
+        print(f"{call_id} has not ended and is left out", file=sys.stderr)
+
+
+def _query(words: list[str] | None, who: str, where: list[str]) -> CallQuery:
+    from cordboard.history.query import parse_query
+
+    given: dict[str, list[str]] = {}
+    for each in where:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise HistoryError(f"--where: expected FILTER=VALUE, found {each!r}")
+        given.setdefault(name, []).append(value)
+    if words:
+        given["text"] = [" ".join(words)]
+    if who:
+        given["who"] = [who]
+    return parse_query(given)
+
+
+@contextmanager
+def _history(config: Path, *, catch_up: bool = True) -> Iterator[tuple[SqlHistoryStore, Indexer]]:
+    """Open the index, up to date with the ledgers."""
+    from cordboard.history.indexer import Indexer
+    from cordboard.history.sql_store import SqlHistoryStore
+
+    directory = calls_directory(config)
+    if not directory.is_dir():
+        raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
+    store = SqlHistoryStore(directory, text_at(config, ("calls", "index", "database")) or "")
+    indexer = Indexer(directory, store)
+    try:
+        if catch_up:
+            try:
+                indexer.catch_up()
+            except IndexDamaged:
+                indexer.rebuild()
+            indexer.scrub()
+        yield store, indexer
+    finally:
+        store.close()

@@ -1,0 +1,92 @@
+"""All files that hold words of a call, to delete them together. Everything here blocks."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cordboard.calls.history import parse_lines
+from cordboard.calls.post_call.files import SUFFIX as JOB
+from cordboard.calls.recording.retention import PEAKS
+from cordboard.history.notes import notes_path
+
+_POST_CALL = ("post_call", "post_call/failed")
+_ERASED = b'{"type":"call.erased"}'
+
+
+def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
+    """Return the files of a call that exist, its ledger last, so that a deletion that is cut short
+    can be repeated. `content` is that of the ledger. Raises `OSError`."""
+    found = [notes_path(ledger)]
+    for line in parse_lines(content):
+        if line["type"] == "recording.started":
+            recording = ledger.with_name(Path(str(line["path"])).name)
+            found += [recording.with_suffix(PEAKS), recording]
+    found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
+    found += _jobs(directory, call_ids(ledger, content))
+    return [path for path in dict.fromkeys([*found, ledger]) if path.is_file()]
+
+
+def call_ids(ledger: Path, content: bytes) -> set[str]:
+    """Return the ids by which a call is known: its own, and the name of its ledger."""
+    lines = parse_lines(content)
+    return {ledger.stem, str(lines[0].get("call_id", ledger.stem)) if lines else ledger.stem}
+
+
+def delete_call(directory: Path, ledger: Path, content: bytes) -> None:
+    """Delete the files of a call. Raises `OSError`."""
+    for path in files_of(directory, ledger, content):
+        path.unlink(missing_ok=True)
+
+
+def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Overwrite the wanted lines of a file of refused offers; return the ids that were in them.
+
+    Each line keeps its length, so that the engine may add lines meanwhile. Raises `OSError`.
+    """
+    found: list[str] = []
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "r+b", buffering=0) as file:  # noqa: PTH123 - a descriptor
+        at = 0
+        for raw in file.readall().splitlines(keepends=True):
+            if (line := _refused(raw)) is not None and wanted(line):
+                os.pwrite(descriptor, _ERASED.ljust(len(raw.rstrip(b"\n"))), at)
+                found.append(str(line.get("call_id")))
+            at += len(raw)
+        os.fsync(descriptor)
+    return found
+
+
+def refused_offers(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
+    """Return the ids of the lines that `blank_refused` would overwrite. Raises `OSError`."""
+    lines = map(_refused, path.read_bytes().splitlines())
+    return [str(line.get("call_id")) for line in lines if line is not None and wanted(line)]
+
+
+def _refused(raw: bytes) -> dict[str, Any] | None:
+    try:
+        line = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return line if isinstance(line, dict) and line.get("type") == "call.refused" else None
+
+
+def _jobs(directory: Path, ids: set[str]) -> Iterator[Path]:
+    """Yield the post-call jobs of a call, pending and given up."""
+    for folder in _POST_CALL:
+        for path in sorted((directory / folder).glob(f"*{JOB}")):
+            if any(each in path.name for each in ids) or _job_of(path) in ids:
+                yield path
+
+
+def _job_of(path: Path) -> str:
+    try:
+        job = orjson.loads(path.read_bytes())
+        return str(job["call_id"])
+    except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,121 @@
+"""Erases calls: by id, or all calls of a caller's number. First a plan (a dry run), then the deed.
+
+Every file that holds words of the call goes: ledger, recording, peaks, notes, pending and failed
+post-call jobs, lines about refused offers, and the rows and words of the index. Before that, the
+call is put on the list of erased calls (`erased`), so that an erasure that is cut short, or undone
+by a restored backup, is repeated by the indexer. Outside are: the logs of the engine and of
+Asterisk, files made by commands, systems that received post-call steps, PostgreSQL's own backups.
+Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cordboard.calls.history import CallHistory, parse_lines
+from cordboard.calls.ledger_file import REFUSED_OFFERS
+from cordboard.errors import HistoryError
+from cordboard.history.call_files import (
+    blank_refused,
+    call_ids,
+    delete_call,
+    files_of,
+    refused_offers,
+)
+from cordboard.history.erased import ErasedCalls
+from cordboard.history.indexer import DAYS, LEDGERS, Indexer
+from cordboard.history.query import MOST_ROWS, CallQuery
+from cordboard.history.store import HistoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class ErasurePlan:
+    """The calls that an erasure is about."""
+
+    ledgers: tuple[Path, ...]
+    files: tuple[Path, ...]
+    """All files that will be deleted, the ledgers among them."""
+    refused: tuple[str, ...]
+    """Ids of refused offers whose lines will be overwritten."""
+    running: tuple[str, ...]
+    """Calls that have not ended. They are not erased: try again afterwards."""
+
+
+class Erasure:
+    """Erases calls of one directory, and of its index."""
+
+    def __init__(self, directory: Path, store: HistoryStore) -> None:
+        self._directory = directory
+        self._store = store
+        self._indexer = Indexer(directory, store)
+
+    def of_call(self, call_id: str) -> ErasurePlan:
+        """Plan the erasure of one call or refused offer. Raises `HistoryError` if there is none of
+        that id, and `OSError`."""
+        numbered = re.compile(re.escape(call_id) + r"(-\d+)?\.jsonl")
+        named = self._directory.glob(f"{DAYS}/{glob.escape(call_id)}*{LEDGERS}")
+        ledgers = [
+            path for path in named if numbered.fullmatch(path.name) and path.name != REFUSED_OFFERS
+        ]
+        plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
+        if not (plan.ledgers or plan.refused or plan.running):
+            raise HistoryError(f"there is no call {call_id}")
+        return plan
+
+    def of_number(self, number: str) -> ErasurePlan:
+        """Plan the erasure of all calls of a caller, by exactly this number. Raises `HistoryError`
+        for an empty number, and `OSError`."""
+        if not number:
+            raise HistoryError("expected the number of a caller")
+        self._indexer.catch_up()
+        ledgers, cursor = [], ""
+        while True:
+            page = self._store.find(CallQuery(number=number), MOST_ROWS, cursor)
+            ledgers += [self._directory / row.file for row in page.rows]
+            cursor = page.next
+            if not cursor:
+                break
+        ledgers = [path for path in ledgers if path.name != REFUSED_OFFERS]
+        return self._plan(ledgers, lambda line: line.get("caller_number") == number)
+
+    def carry_out(self, plan: ErasurePlan) -> None:
+        """Erase. Raises `HistoryError` and `OSError`; what is missing then is done by repeating
+        it, or by the indexer."""
+        contents = {path: path.read_bytes() for path in plan.ledgers if path.exists()}
+        ids = {each for path, content in contents.items() for each in call_ids(path, content)}
+        ids.update(plan.refused)
+        if ids:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            ErasedCalls(self._directory).add(sorted(ids), now)
+        for path, content in contents.items():
+            delete_call(self._directory, path, content)
+        if plan.refused:
+            for path in self._refused_files():
+                blank_refused(path, lambda line: line.get("call_id") in plan.refused)
+        self._indexer.catch_up()
+        self._store.scrub()
+
+    def _plan(self, ledgers: list[Path], refused: Callable[[dict[str, Any]], bool]) -> ErasurePlan:
+        ended, files, running = [], [], []
+        for path in sorted(ledgers):
+            content = path.read_bytes()
+            try:
+                history = CallHistory.from_lines(parse_lines(content))
+            except (KeyError, TypeError):
+                raise HistoryError(f"{path} is not the ledger of a call") from None
+            if history.ended_ms is None:
+                running.append(path.stem)
+                continue
+            ended.append(path)
+            files += files_of(self._directory, path, content)
+        offers = [each for path in self._refused_files() for each in refused_offers(path, refused)]
+        return ErasurePlan(tuple(ended), tuple(files), tuple(offers), tuple(running))
+
+    def _refused_files(self) -> Iterator[Path]:
+        yield from sorted(self._directory.glob(f"{DAYS}/{REFUSED_OFFERS}"))

@@ -1,0 +1,309 @@
+"""Keeps the index of calls equal to the ledger files.
+
+It follows the files, not the events of the engine, so that index and truth cannot differ: a file
+whose size or time has changed is read again, as a whole, because the meaning of a line depends on
+those before it (9.5 kB on average). A pass costs little when nothing happens: folders whose own
+time is unchanged are not listed, and in them only the ledgers of calls that had not ended are
+looked at.
+
+Everything here blocks. `IndexKeeper` does it in a thread beside the calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import structlog
+
+from cordboard.calls.ledger_file import REFUSED_OFFERS
+from cordboard.errors import HistoryError, IndexDamaged
+from cordboard.history.call_files import blank_refused, delete_call
+from cordboard.history.erased import ErasedCalls
+from cordboard.history.ledger_rows import call_of, refused_in
+from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
+from cordboard.history.store import FileState, HistoryStore, IndexedFile
+
+log = structlog.get_logger()
+
+DAYS = "????-??-??"
+LEDGERS = ".jsonl"
+BATCH = 200
+"""Ledgers in one transaction."""
+GENTLE_BATCH = 50
+"""Ledgers in one transaction beside calls: some ms without a pause."""
+GENTLE_PAUSE = 0.001
+"""Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
+every frame of every call would wait that long."""
+LARGEST = 256_000_000
+"""Bytes of a file that is read: a ledger of a day-long call has some 20 MB."""
+INTERVAL = 5.0
+"""Seconds between two passes beside the calls."""
+_SETTLED_NS = 2_000_000_000
+"""Age of a folder's time from which another change cannot have the same time."""
+
+
+class Indexer:
+    """Brings one store up to date with one directory of calls. Not for several threads."""
+
+    def __init__(
+        self,
+        directory: Path,
+        store: HistoryStore,
+        stopped: Callable[[], bool] = lambda: False,
+        *,
+        gently: bool = False,
+    ) -> None:
+        """`stopped` ends a pass early; the next one continues. `gently`: beside calls."""
+        self._directory = directory
+        self._store = store
+        self._stopped = stopped
+        self._erased = ErasedCalls(directory)
+        self._index = ""
+        """The index in which the last pass has ended."""
+        self._days: set[str] = set()
+        """Folders that are in it."""
+        self._settled: dict[str, int] = {}
+        """Folders that are completely in it, and their time."""
+        self._batch: list[IndexedFile] = []
+        self._most = GENTLE_BATCH if gently else BATCH
+        self._pause = GENTLE_PAUSE if gently else 0.0
+        self.removed = 0
+        """Files whose rows were removed since the last `scrub` of the store."""
+
+    def catch_up(self) -> int:
+        """Make one pass; return the number of files that were read. Raises `HistoryError`,
+        `OSError`."""
+        index = self._store.open()
+        if index != self._index:
+            self._index = index
+            self._settled.clear()
+            self._days = set(self._store.days())
+        self._erased.refresh()
+        self._batch.clear()
+        days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
+        for day in self._days - days:
+            self._forget(set(self._store.states(day)))
+        count, settled = 0, {}
+        open_files = set(self._store.open_files())
+        for day in sorted(days, reverse=True):
+            try:
+                modified = (self._directory / day).stat().st_mtime_ns
+                for file, state in self._changed(day, modified, open_files):
+                    self._read(file, state)
+                    count += 1
+                    if self._stopped():
+                        return count
+            except FileNotFoundError:  # the folder was deleted meanwhile
+                continue
+            if time.time_ns() - modified > _SETTLED_NS:
+                settled[day] = modified
+        self._flush()
+        self._days, self._settled = days, settled
+        return count
+
+    def _changed(
+        self, day: str, modified: int, open_files: set[str]
+    ) -> Iterator[tuple[str, FileState]]:
+        if self._settled.get(day) == modified:
+            yield from self._changed_open(day, open_files)
+        else:
+            yield from self._changed_in(self._directory / day, self._store.states(day))
+
+    def rebuild(self) -> int:
+        """Make the index anew; return the number of files."""
+        self._store.recreate()
+        return self.catch_up()
+
+    def scrub(self) -> None:
+        """Remove the remains of removed calls, if any were removed."""
+        if self.removed:
+            self._store.scrub()
+            self.removed = 0
+
+    def _changed_in(
+        self, folder: Path, known: Mapping[str, FileState]
+    ) -> Iterator[tuple[str, FileState]]:
+        """Yield the new and changed ledgers of a day; remove those that are gone."""
+        ledgers: dict[str, os.stat_result] = {}
+        notes: dict[str, int] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
+                    entry.name.encode()  # databases hold no other names
+                    if entry.name.endswith(LEDGERS):
+                        ledgers[entry.name] = entry.stat(follow_symlinks=False)
+                    elif entry.name.endswith(SUFFIX):
+                        name = entry.name.removesuffix(SUFFIX) + LEDGERS
+                        notes[name] = entry.stat(follow_symlinks=False).st_mtime_ns
+        here = {f"{folder.name}/{name}" for name in ledgers}
+        self._forget(set(known) - here)
+        for name, found in ledgers.items():
+            file, before = f"{folder.name}/{name}", known.get(f"{folder.name}/{name}")
+            state = FileState(
+                found.st_size,
+                found.st_mtime_ns,
+                notes.get(name, 0),
+                before is not None and before.is_open,
+            )
+            if stat.S_ISREG(found.st_mode) and state != before:
+                yield file, state
+
+    def _changed_open(self, day: str, open_files: set[str]) -> Iterator[tuple[str, FileState]]:
+        here = {file for file in open_files if file.startswith(f"{day}/")}
+        if not here:
+            return
+        known = self._store.states(day)
+        for file in sorted(here & set(known)):
+            before = known[file]
+            try:
+                found = (self._directory / file).lstat()
+            except FileNotFoundError:
+                continue  # the folder's time has changed too: the next pass removes it
+            state = FileState(found.st_size, found.st_mtime_ns, before.notes_ns, before.is_open)
+            if state != before:
+                yield file, state
+
+    def _read(self, file: str, state: FileState) -> None:
+        """Read a ledger; leave it out if it has disappeared or cannot be read."""
+        path = self._directory / file
+        try:
+            content = _content(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("ledger_not_indexed", file=file, error=str(error))
+            content = b""
+        state = FileState(len(content), state.modified_ns, state.notes_ns) if content else state
+        if path.name == REFUSED_OFFERS:
+            refused = refused_in(file, content)
+            if any(each.row.id in self._erased for each in refused):
+                blank_refused(path, lambda line: str(line.get("call_id")) in self._erased)
+                refused = [each for each in refused if each.row.id not in self._erased]
+            self._put(IndexedFile(file, state, refused))
+            return
+        call, is_open = call_of(file, content, self._notes(path) if state.notes_ns else NONE)
+        if call is not None and (path.stem in self._erased or call.row.id in self._erased):
+            log.warning("erased_call_deleted_again", file=file)
+            try:
+                delete_call(self._directory, path, content)
+            except OSError as error:
+                log.error("erased_call_not_deleted", file=file, error=str(error))
+            self._forget({file})
+            return
+        state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
+        self._put(IndexedFile(file, state, [call] if call is not None else []))
+
+    def _notes(self, ledger: Path) -> Notes:
+        try:
+            return read_notes(ledger)[0]
+        except (HistoryError, OSError) as error:
+            log.warning("notes_not_read", file=str(notes_path(ledger)), error=str(error))
+            return NONE
+
+    def _put(self, file: IndexedFile) -> None:
+        self._batch.append(file)
+        if len(self._batch) >= self._most:
+            self._flush()
+        if self._pause:
+            time.sleep(self._pause)
+
+    def _flush(self) -> None:
+        if self._batch:
+            self._store.put(self._batch)
+            self._batch.clear()
+
+    def _forget(self, files: set[str]) -> None:
+        if files:
+            self._store.remove(list(files))
+            self.removed += len(files)
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a ledger. Raises `OSError`, also for what is no ordinary file."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            raise OSError("not a ledger")
+        return file.read(found.st_size)
+
+
+class IndexKeeper:
+    """Keeps an index up to date beside the calls: one thread, in small pieces with pauses.
+
+    The thread has the priority of all others: one of low priority that holds Python's lock while
+    another program has its processor would stop the calls (108 ms, measured on a busy machine).
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        store: HistoryStore,
+        on_internal_error: Callable[[str], None] = lambda _: None,
+        *,
+        interval: float = INTERVAL,
+    ) -> None:
+        """`on_internal_error(where)` counts an unexpected error."""
+        self._on_internal_error = on_internal_error
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._store = store
+        self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
+        self._interval = interval
+        self.passes = 0
+        """Completed passes: after the next one, the index has all that is on disk now."""
+        self.trouble = ""
+        """Reason why the index is not kept up to date; empty if it is."""
+        self._thread = threading.Thread(target=self._work, name="cordboard-history", daemon=True)
+
+    def start(self) -> None:
+        """Begin. Returns at once."""
+        self._thread.start()
+
+    def look_now(self) -> None:
+        """Make the next pass begin now: after a change of notes, or an erasure."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._store.close()
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            self._pass()
+            if not self._stop.is_set():
+                self._wake.wait(self._interval)
+
+    def _pass(self) -> None:
+        """Thread border: a failure is logged once, and tried again at the next pass."""
+        try:
+            try:
+                self._indexer.catch_up()
+                self._indexer.scrub()
+            except IndexDamaged as error:
+                log.warning("history_index_rebuilt", reason=str(error))
+                self._indexer.rebuild()
+        except (HistoryError, OSError) as error:
+            if str(error) != self.trouble:
+                log.error("history_not_indexed", error=str(error))
+            self.trouble = str(error)
+        except Exception as error:  # thread border: calls continue, and so does the next pass
+            log.exception("history_not_indexed", error=repr(error))
+            self._on_internal_error("history")
+            self.trouble = repr(error)
+        else:
+            self.trouble = ""
+            self.passes += 1

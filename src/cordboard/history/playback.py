@@ -1,0 +1,190 @@
+"""Recordings for a player: peaks to draw, and sound in pieces that HTTP ranges ask for.
+
+A recording is a stereo WAV file, s16 or u-law, caller left, agent right. Browsers do not all play
+u-law, and a listener may want one side alone, so `Playback` is a PCM file that exists only piece by
+piece: any range of it is computed from the same range of the recording. Everything that takes a
+path blocks.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cordboard import private_files
+from cordboard.audio.g711 import ulaw_to_linear
+from cordboard.calls.recording.retention import PEAKS
+from cordboard.errors import AudioFileError, HistoryError
+
+Track = Literal["caller", "agent", "both"]
+
+PER_SECOND = 50
+"""Peaks of a second: one of 20 ms."""
+PEAK_BYTES = 4
+"""Least and greatest sample of the caller, then of the agent, each int8."""
+_MAGIC = struct.Struct("<4sIQ")
+"""Beginning of a file of peaks: name, peaks per second, size of the recording in bytes."""
+_NAME = b"CBP1"
+_HEAD = 65_536
+"""Bytes in which the sound of a WAV file must have begun."""
+_PCM, _ULAW = 1, 7
+_PIECE_SECONDS = 60
+_HEADER_BYTES = 44
+_LARGEST = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class StereoFile:
+    """A recording on disk; it may still grow."""
+
+    path: Path
+    is_ulaw: bool
+    rate: int
+    begin: int
+    """Position of the first sample in the file."""
+    frames: int
+    """Samples of each side."""
+
+    @classmethod
+    def read(cls, path: Path) -> StereoFile:
+        """Read the header. Raises `AudioFileError` for anything but a recording, and `OSError`."""
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+            size = file.seek(0, 2)
+        if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
+            raise AudioFileError(f"{path} is not a WAV file")
+        at, form = 12, b""
+        while at + 8 <= len(head):
+            name, length = struct.unpack_from("<4sI", head, at)
+            if name == b"fmt ":
+                form = head[at + 8 : at + 24]
+            if name == b"data" and len(form) == 16:
+                return cls._of(path, form, at + 8, min(length, size - at - 8))
+            at += 8 + length + length % 2
+        raise AudioFileError(f"{path} has no sound")
+
+    @classmethod
+    def _of(cls, path: Path, form: bytes, begin: int, length: int) -> StereoFile:
+        code, channels, rate = struct.unpack_from("<HHI", form)
+        if channels != 2 or code not in (_PCM, _ULAW) or not 1 <= rate <= 192_000:
+            raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
+        return cls(path, code == _ULAW, rate, begin, length // (2 if code == _ULAW else 4))
+
+    def samples(self, first: int, count: int) -> NDArray[np.int16]:
+        """Return samples as an array of (n, 2), n <= `count`: fewer at the end."""
+        width = 2 if self.is_ulaw else 4
+        count = max(0, min(count, self.frames - first))
+        with self.path.open("rb") as file:
+            file.seek(self.begin + first * width)
+            raw = file.read(count * width)
+        raw = raw[: len(raw) // width * width]
+        pcm = ulaw_to_linear(raw) if self.is_ulaw else raw
+        return np.frombuffer(pcm, "<i2").reshape(-1, 2)
+
+
+def read_peaks(recording: Path, from_ms: int, to_ms: int) -> bytes:
+    """Return the peaks of a stretch of a recording, `PEAK_BYTES` each, from the one that `from_ms`
+    lies in; fewer at the end. They are made once and kept in a file beside the recording. Raises
+    `AudioFileError`, `OSError`."""
+    peaks = _kept_peaks(recording)
+    if peaks is None:
+        peaks = make_peaks(StereoFile.read(recording))
+        head = _MAGIC.pack(_NAME, PER_SECOND, recording.stat().st_size)
+        private_files.replace(recording.with_suffix(PEAKS), head + peaks)
+    first = max(0, from_ms) * PER_SECOND // 1000
+    last = -(-max(0, to_ms) * PER_SECOND // 1000)
+    return peaks[first * PEAK_BYTES : last * PEAK_BYTES]
+
+
+def _kept_peaks(recording: Path) -> bytes | None:
+    """Return the peaks in the file; None if there are none of this recording as it is now."""
+    try:
+        content = recording.with_suffix(PEAKS).read_bytes()
+    except FileNotFoundError:
+        return None
+    expected = _MAGIC.pack(_NAME, PER_SECOND, recording.stat().st_size)
+    return content[_MAGIC.size :] if content[: _MAGIC.size] == expected else None
+
+
+def make_peaks(file: StereoFile) -> bytes:
+    """Return all peaks of a recording."""
+    pieces = []
+    for begin in range(0, file.frames, _PIECE_SECONDS * file.rate):
+        samples = file.samples(begin, _PIECE_SECONDS * file.rate)
+        if not len(samples):
+            break
+        count = -(-len(samples) * PER_SECOND // file.rate)
+        edges = np.arange(count) * file.rate // PER_SECOND
+        least = np.minimum.reduceat(samples, edges)
+        most = np.maximum.reduceat(samples, edges)
+        pieces.append(np.stack((least, most), axis=2) >> 8)
+    return b"".join(piece.astype(np.int8).tobytes() for piece in pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """A recording, or one side of it, as a PCM file."""
+
+    file: StereoFile
+    track: Track = "both"
+
+    @property
+    def channels(self) -> int:
+        return 2 if self.track == "both" else 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole PCM file."""
+        return _HEADER_BYTES + self.file.frames * 2 * self.channels
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return the bytes from `begin` to before `end`; ask for pieces of some 100 kB."""
+        begin, end = max(0, begin), min(end, self.size)
+        head = self._header()[begin:end]
+        if end <= _HEADER_BYTES or begin >= end:
+            return head
+        width = 2 * self.channels
+        at, until = max(0, begin - _HEADER_BYTES), end - _HEADER_BYTES
+        first = at // width
+        samples = self.file.samples(first, -(-until // width) - first)
+        if self.track != "both":
+            samples = samples[:, 0 if self.track == "caller" else 1]
+        return head + samples.tobytes()[at - first * width : until - first * width]
+
+    def _header(self) -> bytes:
+        width, rate = 2 * self.channels, self.file.rate
+        size = min(self.file.frames * width, _LARGEST - 36)
+        return struct.pack(
+            "<4sI4s4sIHHIIHH4sI",
+            b"RIFF", 36 + size, b"WAVE", b"fmt ", 16, _PCM, self.channels, rate, rate * width,
+            width, 16, b"data", size,
+        )  # fmt: skip
+
+
+class RangeNotSatisfiable(HistoryError):
+    """No byte of a file lies in the requested range; HTTP status 416."""
+
+
+def parse_range(header: str, size: int) -> tuple[int, int] | None:
+    """Return the (begin, end) of the header `Range`, `end` excluded; None to send everything: the
+    header is empty, malformed, or has several ranges, which a server may ignore (RFC 9110, 14.2).
+    Raises `RangeNotSatisfiable`."""
+    found = re.fullmatch(r"bytes=\s*(\d{0,18})-(\d{0,18})\s*", header, re.ASCII)
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:
+        begin, end = max(0, size - int(found[2])), size
+    else:
+        begin = int(found[1])
+        end = min(size, int(found[2]) + 1) if found[2] else size
+        if found[2] and int(found[2]) < begin:
+            return None
+    if begin >= end:
+        raise RangeNotSatisfiable(f"expected a range within {size} bytes, found {header!r}")
+    return begin, end

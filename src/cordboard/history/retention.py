@@ -1,0 +1,67 @@
+"""Deletes ledgers whose retention period (`calls.keep_days`) has ended, with their notes.
+
+The index follows the ledgers. Recordings have a period of their own
+(`calls.recording.retention`). Files in the folders that the engine has not written stay. Blocks:
+run it in a thread.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+import structlog
+
+from cordboard.history.notes import notes_path
+
+log = structlog.get_logger()
+
+_FIRST_LINES = ("call.offered", "call.refused", "call.erased")
+
+
+def sweep_ledgers(directory: Path, keep_days: int, today: datetime.date) -> int:
+    """Delete ledgers of days that are older than `keep_days` (0 = keep all); return the number."""
+    if keep_days == 0:
+        return 0
+    deleted = 0
+    oldest = today - datetime.timedelta(days=keep_days)
+    for folder in sorted(directory.glob("????-??-??")):
+        with suppress(ValueError):
+            if datetime.date.fromisoformat(folder.name) < oldest:
+                deleted += _sweep_day(folder, oldest)
+    if deleted:
+        log.info("ledgers_deleted", count=deleted)
+    return deleted
+
+
+def _sweep_day(folder: Path, oldest: datetime.date) -> int:
+    deleted = 0
+    for path in sorted(folder.glob("*.jsonl")):
+        try:
+            if _is_ledger(path) and _written_on(path) < oldest:
+                notes_path(path).unlink(missing_ok=True)
+                path.unlink()
+                deleted += 1
+        except OSError as error:
+            log.warning("ledger_not_deleted", path=str(path), error=str(error))
+    with suppress(OSError):  # not empty
+        folder.rmdir()
+    return deleted
+
+
+def _written_on(path: Path) -> datetime.date:
+    """Return the day of the last line: a call may run longer than a day."""
+    return datetime.datetime.fromtimestamp(path.stat().st_mtime).astimezone().date()
+
+
+def _is_ledger(path: Path) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        try:
+            line = orjson.loads(file.readline(65_536))
+        except orjson.JSONDecodeError:
+            return False
+    return isinstance(line, dict) and line.get("type") in _FIRST_LINES

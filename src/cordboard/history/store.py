@@ -1,0 +1,89 @@
+"""The door of the call history: an index of ledgers that is written by one side, read by others.
+
+The ledgers stay the truth. A store holds only what can be made from them again, so it may be
+deleted at any time; `history.indexer` fills it. All methods block: call them in threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cordboard.history.query import CallQuery, CallRow, Facets, Page
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """The state of a ledger when it was read; another state means: read it again."""
+
+    size: int
+    """Bytes that were read."""
+    modified_ns: int
+    notes_ns: int = 0
+    """Time of the last change of its notes; 0 without notes."""
+    is_open: bool = False
+    """True if the call had not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedCall:
+    """A row, and the words to find it by."""
+
+    row: CallRow
+    caller_words: tuple[str, ...] = ()
+    """As `query.words_of` returns them."""
+    agent_words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """A ledger, or the refused offers of a day, as they shall be in the index."""
+
+    file: str
+    """Path, relative to `calls.directory`."""
+    state: FileState
+    calls: Sequence[IndexedCall]
+    """Empty for a file that is not a ledger."""
+
+
+class HistoryStore(Protocol):
+    """An index. Every method raises `HistoryError` when it cannot be read or written, and
+    `IndexDamaged` when it must be made anew."""
+
+    def open(self) -> str:
+        """Connect, and create the index if it is missing or of another version. Return a value that
+        each created index has for itself: with another one, begin from an empty index. Cheap when
+        there is nothing to do."""
+
+    def recreate(self) -> str:
+        """Delete everything and begin with an empty index, however damaged the old one is. Return
+        the same as `open`."""
+
+    def days(self) -> Collection[str]:
+        """Return the folders of the files in the index, `2026-11-22`."""
+
+    def states(self, day: str) -> Mapping[str, FileState]:
+        """Return the state of the files of one day's folder."""
+
+    def open_files(self) -> Collection[str]:
+        """Return the files of calls that had not ended."""
+
+    def put(self, files: Sequence[IndexedFile]) -> None:
+        """Replace what the index has of these files, all or nothing."""
+
+    def remove(self, files: Collection[str]) -> None:
+        """Remove files whose ledgers are gone."""
+
+    def scrub(self) -> None:
+        """Remove the remains of removed calls from the disk: freed pages, logs, old words."""
+
+    def find(self, query: CallQuery, limit: int = 50, cursor: str = "") -> Page:
+        """Return a page of at most `limit` rows (1 to `MOST_ROWS`). Raises `HistoryError` for a
+        wrong limit or cursor."""
+
+    def facets(self, query: CallQuery) -> Facets:
+        """Return how many calls have which values."""
+
+    def close(self) -> None:
+        """Disconnect. Idempotent."""

@@ -1,0 +1,123 @@
+"""`cordboard history find|count|rebuild|erase`: the calls on record, without an engine."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from tests.history.ledgers import Told, refuse
+
+from .commands import Done, typed
+
+
+class Calls:
+    """A directory of calls with its configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        self.directory = folder / "calls"
+        self.config = folder / "ai-agent.yaml"
+        self.config.write_text(
+            "contexts: {demo: {}}\n"
+            "asterisk: {password: '${PASSWORD_THAT_IS_NOT_SET}'}\n"
+            f"calls: {{directory: '{self.directory}'}}\n"
+        )
+
+    def add(self, *calls: Told) -> None:
+        for call in calls:
+            call.write(self.directory)
+
+    def typed(self, *arguments: str) -> Done:
+        return typed("history", *arguments, "-c", str(self.config))
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    return Calls(tmp_path)
+
+
+def test_calls_are_found_by_words_and_filters(calls: Calls) -> None:
+    calls.add(
+        Told("first", turns=[("a refund please", "of course")]),
+        Told("second", turns=[("hello", "a refund?")], outcome="failed"),
+        Told("third"),
+    )
+    done = calls.typed("find", "refund", "-w", "outcome=failed", "-w", "outcome=completed")
+    assert (done.status, done.err) == (0, "")
+    assert [line.split()[2] for line in done.out.splitlines()[1:]] == ["second", "first"]
+    done = calls.typed("find", "refund", "--who", "caller")
+    assert [line.split()[2] for line in done.out.splitlines()[1:]] == ["first"]
+    done = calls.typed("find", "-n", "2")
+    assert done.out.splitlines()[-1] == "and more; `--limit` is 2"
+    assert json.loads(calls.typed("count", "refund").out)["outcome"] == {
+        "completed": 1,
+        "failed": 1,
+    }
+
+
+def test_a_wrong_filter_is_one_clear_message(calls: Calls) -> None:
+    calls.add(Told("a"))
+    for arguments, expected in (
+        (["-w", "colour=red"], "cordboard: there is no filter 'colour'; expected one of "),
+        (["-w", "failed"], "cordboard: --where: expected FILTER=VALUE, found 'failed'"),
+        (["-w", "since=soon"], "cordboard: since: expected a time such as "),
+    ):
+        done = calls.typed("find", *arguments)
+        assert done.status == 1
+        assert done.err.startswith(expected)
+
+
+def test_an_export_runs_no_formula_of_a_callers_name(calls: Calls) -> None:
+    calls.add(
+        Told("a", name='=HYPERLINK("http://x","y")', number="+4512345678"),
+        Told("b", name="@SUM(1)\n-2", tools=[("pay", "ok"), ("-look", "ok")], cost=-0.5),
+        Told("c", name="\t=1", number="-1"),
+    )
+    done = calls.typed("find", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["id"] for row in rows] == ["c", "b", "a"]
+    assert rows[2]["caller_name"] == '\'=HYPERLINK("http://x","y")'
+    assert rows[2]["caller_number"] == "'+4512345678"
+    assert rows[1]["caller_name"] == "'@SUM(1)\n-2"
+    assert rows[1]["tools"] == "'-look, pay"
+    assert rows[1]["cost"] == "-0.5"
+    assert rows[0]["caller_name"] == "'\t=1"
+
+
+def test_json_lines_have_the_values_as_they_are_and_every_call(calls: Calls) -> None:
+    calls.add(*(Told(f"c{number:03}", name="=1") for number in range(250)))
+    lines = calls.typed("find", "--format", "jsonl").out.splitlines()
+    assert len(lines) == 250
+    assert json.loads(lines[0])["id"] == "c249"
+    assert json.loads(lines[0])["caller_name"] == "=1"
+
+
+def test_the_index_is_rebuilt_from_the_ledgers(calls: Calls) -> None:
+    calls.add(Told("a"), Told("b"))
+    calls.typed("find")
+    index = calls.directory / "history" / "index.sqlite3"
+    index.write_bytes(b"no database" * 1000)
+    assert calls.typed("find").out.splitlines()[1:]
+    done = calls.typed("rebuild")
+    assert (done.status, done.out) == (0, "2 files are in the index\n")
+
+
+def test_erasing_says_first_what_would_go(calls: Calls) -> None:
+    calls.add(Told("a", number="+45111"), Told("b"), Told("c", number="+45111", ended=False))
+    refuse(calls.directory, "r", number="+45111")
+    done = calls.typed("erase", "--number", "+45111")
+    assert done.status == 0
+    assert done.out.splitlines() == [
+        str(calls.directory / Told("a").file),
+        "1 calls, 1 files, 1 refused offers",
+        "nothing was erased; repeat with --yes",
+    ]
+    assert done.err == "c has not ended and is left out\n"
+    assert (calls.directory / Told("a").file).exists()
+    assert calls.typed("erase", "--number", "+45111", "--yes").out.endswith("erased\n")
+    found = calls.typed("find", "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["id"] for line in found] == ["c", "b"]
+    assert calls.typed("erase", "--call", "nobody").err == "cordboard: there is no call nobody\n"
+    assert calls.typed("erase").status == 2

@@ -1,0 +1,197 @@
+"""An erased call leaves no word in any file, and does not come back with a backup."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cordboard.audio.wav import WavHeader
+from cordboard.calls.post_call.files import PostCallFiles
+from cordboard.calls.post_call.job import PostCallJob
+from cordboard.errors import HistoryError
+from cordboard.history.erased import ErasedCalls
+from cordboard.history.erasure import Erasure
+from cordboard.history.indexer import Indexer
+from cordboard.history.notes import Note, Notes, write_notes
+from cordboard.history.sql_store import SqlHistoryStore
+
+from .conftest import History
+from .ledgers import Told, refuse
+
+ID = "5f6c1c52-9a0e-4c1f-8d6e-3f2a5b60c7d1"
+NUMBER = "+4577665544"
+SECRETS = (b"xylophone", b"77665544", b"Zebedee", ID.encode(), b"quagmire", b"SOUNDOFVOICE")
+"""Words, number, name, id, a note, the sound."""
+
+
+def told(call_id: str = ID, number: str = NUMBER) -> Told:
+    return Told(
+        call_id,
+        number=number,
+        name="Zebedee",
+        turns=[("my xylophone is broken", "a xylophone you say")],
+        tools=[("lookup_xylophone", "error")],
+        recording=f"2026-11-20/{call_id}.wav",
+    )
+
+
+def add_everything(history: History) -> Path:
+    """One call with a file of every kind, among others."""
+    others = [Told(f"other{number}", turns=[("a piano", "yes")] * 5) for number in range(30)]
+    history.add(told(), *others)
+    ledger = history.directory / told().file
+    header = WavHeader("slin", 8000, {"day": "2026-11-20"})
+    ledger.with_suffix(".wav").write_bytes(header.encode(100) + b"SOUNDOFVOICE" * 100)
+    ledger.with_suffix(".peaks").write_bytes(b"SOUNDOFVOICE")
+    write_notes(ledger, Notes((Note("2026-11-21", "me", "quagmire"),), tags=("quagmire",)), "")
+    ledger.with_name(f".{ID}.notes.json.123.tmp").write_text("quagm quagmire")
+    jobs = PostCallFiles(history.directory / "post_call")
+    jobs.prepare()
+    job = PostCallJob(f"1-{ID}-1", ID, "demo", "local", 1, "crm", 1.0, 1.0, {"said": "xylophone"})
+    jobs.write(job)
+    jobs.give_up(PostCallJob(f"2-{ID}-2", ID, "demo", "local", 2, "crm", 1.0, 1.0, {"n": NUMBER}))
+    refuse(history.directory, "r1", number=NUMBER)
+    refuse(history.directory, "r2", number="+45")
+    history.indexer.catch_up()
+    return ledger
+
+
+def files_with(directory: Path, *secrets: bytes) -> list[str]:
+    found = []
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            content = path.read_bytes()
+            found += [f"{path.relative_to(directory)}: {s!r}" for s in secrets if s in content]
+    return found
+
+
+def test_an_erased_call_leaves_no_word_in_any_file(history: History) -> None:
+    add_everything(history)
+    found = "\n".join(files_with(history.directory, *SECRETS))
+    assert all(repr(secret) in found for secret in SECRETS), "there is nothing to erase"
+    assert history.ids(text="xylophone") == [ID]
+    erasure = Erasure(history.directory, history.store)
+    plan = erasure.of_number(NUMBER)
+    assert len(plan.files) == 7
+    assert plan.refused == ("r1",)
+    assert files_with(history.directory, *SECRETS), "a plan erases nothing"
+    erasure.carry_out(plan)
+    assert files_with(history.directory, *SECRETS) == []
+    assert history.ids(text="xylophone") == []
+    assert history.ids(number=NUMBER) == []
+    assert history.ids(outcome="refused") == ["r2"]
+    assert len(history.ids(text="piano")) == 30
+    Erasure(history.directory, history.store).carry_out(plan)  # a repetition does no harm
+
+
+def test_an_erased_call_does_not_come_back_with_a_backup(
+    history: History, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    add_everything(history)
+    backup = tmp_path_factory.mktemp("backup") / "calls"
+    shutil.copytree(history.directory, backup)
+    erasure = Erasure(history.directory, history.store)
+    erasure.carry_out(erasure.of_number(NUMBER))
+    for day in backup.glob("2026-*"):
+        shutil.copytree(day, history.directory / day.name, dirs_exist_ok=True)
+    shutil.copytree(backup / "post_call", history.directory / "post_call", dirs_exist_ok=True)
+    assert files_with(history.directory, *SECRETS)
+    again = Indexer(history.directory, history.store)
+    again.catch_up()
+    again.scrub()
+    assert files_with(history.directory, *SECRETS) == []
+    assert history.ids(number=NUMBER) == []
+    assert len(history.ids()) == 31
+
+
+def test_an_erasure_that_is_cut_short_is_finished_by_the_indexer(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_everything(history)
+    erasure = Erasure(history.directory, history.store)
+    plan = erasure.of_call(ID)
+    unlink = Path.unlink
+    removed: list[Path] = []
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if len(removed) == 2:
+            raise OSError("killed here")
+        removed.append(path)
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", killed)
+        with pytest.raises(OSError, match="killed here"):
+            erasure.carry_out(plan)
+    os.utime(history.directory / "2026-11-20")
+    indexer = Indexer(history.directory, history.store)
+    indexer.rebuild()
+    assert not plan.ledgers[0].exists()
+    assert files_with(history.directory, b"xylophone", b"quagmire", b"SOUNDOFVOICE") == []
+
+
+def test_only_the_call_of_exactly_that_id_and_number_goes(history: History) -> None:
+    history.add(
+        Told("abc"), Told("abc-2"), Told("abcd"), Told("ab"), Told("abc-x"),
+        Told("n", number="+4577"), Told("m", number="+45777"),
+    )  # fmt: skip
+    erasure = Erasure(history.directory, history.store)
+    erasure.carry_out(erasure.of_call("abc"))
+    erasure.carry_out(erasure.of_number("+4577"))
+    assert history.ids() == ["m", "abcd", "abc-x", "ab"]
+
+
+def test_a_running_call_is_not_erased(history: History) -> None:
+    history.add(Told("a", ended=False))
+    erasure = Erasure(history.directory, history.store)
+    plan = erasure.of_call("a")
+    assert (plan.ledgers, plan.files, plan.running) == ((), (), ("a",))
+    erasure.carry_out(plan)
+    assert history.ids() == ["a"]
+
+
+def test_a_file_that_is_not_a_ledger_is_not_erased(history: History) -> None:
+    history.add(Told("a"))
+    junk = history.directory / "2026-11-20" / "junk.jsonl"
+    junk.write_text("[1]\n")
+    with pytest.raises(HistoryError, match=r"junk\.jsonl is not the ledger of a call"):
+        Erasure(history.directory, history.store).of_call("junk")
+
+
+@pytest.mark.parametrize("call_id", ["nobody", "*", "../../etc/passwd", "", "refused"])
+def test_a_call_that_is_not_there_is_a_clear_error(history: History, call_id: str) -> None:
+    history.add(Told("a"))
+    refuse(history.directory, "r")
+    with pytest.raises(HistoryError, match="there is no call"):
+        Erasure(history.directory, history.store).of_call(call_id)
+
+
+def test_half_a_line_in_the_list_of_erased_calls_hides_no_other(tmp_path: Path) -> None:
+    erased = ErasedCalls(tmp_path)
+    erased.add(["a"], "2026-11-20")
+    with erased.path.open("ab") as file:
+        file.write(b'{"call": "abc')
+    erased.add(["b"], "2026-11-21")
+    again = ErasedCalls(tmp_path)
+    again.refresh()
+    assert "a" in again
+    assert "b" in again
+    assert "c" not in again
+    assert b'"a"' not in erased.path.read_bytes()
+
+
+def test_words_of_a_deleted_ledger_leave_the_index_too(tmp_path: Path) -> None:
+    store = SqlHistoryStore(tmp_path)
+    store.open()
+    indexer = Indexer(tmp_path, store)
+    path = told().write(tmp_path)
+    indexer.catch_up()
+    path.unlink()
+    os.utime(path.parent)
+    indexer.catch_up()
+    indexer.scrub()
+    assert files_with(tmp_path, *SECRETS) == []
+    store.close()
