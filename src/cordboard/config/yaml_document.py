@@ -128,8 +128,8 @@ def _problem(
 ) -> ConfigProblem:
     if place is None:
         return ConfigProblem(message, key, file, None, fatal)
-    line, *rest = place
-    return ConfigProblem(message, key, file, line, fatal, *rest)
+    line, column, end_line, end_column = place
+    return ConfigProblem(message, key, file, line, fatal, column, end_line, end_column)
 
 
 def parse(text: str, file: str) -> Document:
