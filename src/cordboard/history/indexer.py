@@ -42,6 +42,8 @@ GENTLE_PAUSE = 0.001
 every frame of every call would wait that long."""
 INTERVAL = 5.0
 """Seconds between two passes beside the calls."""
+_LISTED = 100
+"""Files of a folder that are looked at without a pause beside calls: 1 ms."""
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that are not the file's: it must be read at the next pass."""
 _SETTLED_NS = 2_000_000_000
@@ -70,6 +72,8 @@ class Indexer:
         """Folders that are in it."""
         self._settled: dict[str, int] = {}
         """Folders that are completely in it, and their time."""
+        self._known: dict[str, dict[str, FileState]] = {}
+        """States of the two newest days, which are looked at most: 10,000 rows take 50 ms."""
         self._batch: list[IndexedFile] = []
         self._most = GENTLE_BATCH if gently else BATCH
         self._pause = GENTLE_PAUSE if gently else 0.0
@@ -84,6 +88,7 @@ class Indexer:
             self._index = index
             self._settled.clear()
             self._days = set(self._store.days())
+            self._known.clear()
             self._recheck = True
         self._batch.clear()
         days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
@@ -92,8 +97,9 @@ class Indexer:
         count, settled = 0, {}
         open_files = set(self._store.open_files())
         newest_first = sorted(days, reverse=True)
-        for day in newest_first[:2]:  # refused offers are added until some time after midnight
-            open_files.add(f"{day}/{REFUSED_OFFERS}")
+        newest = newest_first[:2]  # a day goes on for some time after midnight
+        self._known = {day: self._known.get(day) or dict(self._store.states(day)) for day in newest}
+        open_files.update(f"{day}/{REFUSED_OFFERS}" for day in newest)
         for day in newest_first:
             began = time.time_ns()
             try:
@@ -117,7 +123,10 @@ class Indexer:
         if self._settled.get(day) == modified:
             yield from self._changed_open(day, open_files)
         else:
-            yield from self._changed_in(self._directory / day, self._store.states(day))
+            yield from self._changed_in(self._directory / day, self._states(day))
+
+    def _states(self, day: str) -> Mapping[str, FileState]:
+        return self._known[day] if day in self._known else self._store.states(day)
 
     def rebuild(self) -> int:
         """Make the index anew; return the number of files."""
@@ -136,7 +145,9 @@ class Indexer:
         ledgers: dict[str, os.stat_result] = {}
         notes: dict[str, int] = {}
         with os.scandir(folder) as entries:
-            for entry in entries:
+            for number, entry in enumerate(entries):
+                if number % _LISTED == 0:
+                    self._breathe()
                 if entry.name.startswith("."):
                     continue
                 with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
@@ -148,7 +159,9 @@ class Indexer:
                         notes[name] = entry.stat(follow_symlinks=False).st_mtime_ns
         here = {f"{folder.name}/{name}" for name in ledgers}
         self._forget(set(known) - here)
-        for name, found in ledgers.items():
+        for number, (name, found) in enumerate(ledgers.items()):
+            if number % _LISTED == 0:
+                self._breathe()
             file, before = f"{folder.name}/{name}", known.get(f"{folder.name}/{name}")
             state = FileState(
                 found.st_size,
@@ -169,8 +182,8 @@ class Indexer:
         here = {file for file in open_files if file.startswith(f"{day}/")}
         if not here:
             return
-        known = self._store.states(day)
-        for file in sorted(here & set(known)):
+        known = self._states(day)
+        for file in sorted(file for file in here if file in known):
             before = known[file]
             try:
                 found = (self._directory / file).lstat()
@@ -232,17 +245,29 @@ class Indexer:
         self._batch.append(file)
         if len(self._batch) >= self._most:
             self._flush()
+        self._breathe()
+
+    def _breathe(self) -> None:
         if self._pause:
             time.sleep(self._pause)
 
     def _flush(self) -> None:
         if self._batch:
             self._store.put(self._batch)
+            for each in self._batch:
+                if (known := self._known.get(_day(each.file))) is not None:
+                    known[each.file] = each.state
             self._batch.clear()
 
     def _forget(self, files: set[str]) -> None:
         if files:
             self._store.remove(list(files))
+            for file in files:
+                self._known.get(_day(file), {}).pop(file, None)
+
+
+def _day(file: str) -> str:
+    return file.partition("/")[0]
 
 
 class IndexKeeper:
