@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 BATCH = 200
 """Ledgers in one transaction."""
-GENTLE_BATCH = 50
+GENTLE_BATCH = 20
 """Ledgers in one transaction beside calls: some ms without a pause."""
 GENTLE_PAUSE = 0.001
 """Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,7 @@ Index("cordboard_call_facets", *_columns, _calls.c.started_ms, _calls.c.id)
 _ROW = tuple(
     each.name for each in fields(CallRow) if each.name in _calls.c and each.name != "recorded"
 )
+_STATE = tuple(each.name for each in fields(FileState))
 
 
 class SqlHistoryStore:
@@ -210,7 +211,10 @@ class SqlHistoryStore:
                 said = (" ".join(call.caller_words), " ".join(call.agent_words))
                 if any(said):
                     words.append({"call": number, "caller": said[0], "agent": said[1]})
-            states = [{"file": each.file, **asdict(each.state)} for each in files]
+            states = [
+                {"file": each.file, **{name: getattr(each.state, name) for name in _STATE}}
+                for each in files
+            ]
             for target, values in ((_files, states), (_calls, rows), (_marks, marks)):
                 if values:
                     connection.execute(insert(target), values)
