@@ -45,6 +45,17 @@ def open_lock(path: Path) -> int:
     return _open(path, os.O_RDWR)
 
 
+def read(path: Path, most: int) -> bytes:
+    """Return the content of an ordinary file. Raises `OSError`, also for a link, a pipe, and a file
+    of more than `most` bytes."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            raise OSError(f"{path} is not an ordinary file of at most {most} bytes")
+        return file.read(found.st_size)
+
+
 def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file atomically: a reader sees the old content or the new, never a part. With `sync`
     the content is on the disk on return; the file's name may not be. Raises `OSError`."""

@@ -74,10 +74,13 @@ def test_an_export_runs_no_formula_of_a_callers_name(calls: Calls) -> None:
         Told("a", name='=HYPERLINK("http://x","y")', number="+4512345678"),
         Told("b", name="@SUM(1)\n-2", tools=[("pay", "ok"), ("-look", "ok")], cost=-0.5),
         Told("c", name="\t=1", number="-1"),
+        Told("d", name="\n=1", context="\uff1d1"),
     )
     done = calls.typed("find", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.out)))
-    assert [row["id"] for row in rows] == ["c", "b", "a"]
+    assert [row["id"] for row in rows] == ["d", "c", "b", "a"]
+    assert (rows[0]["caller_name"], rows[0]["context"]) == ("'\n=1", "'\uff1d1")
+    del rows[0]
     assert rows[2]["caller_name"] == '\'=HYPERLINK("http://x","y")'
     assert rows[2]["caller_number"] == "'+4512345678"
     assert rows[1]["caller_name"] == "'@SUM(1)\n-2"

@@ -142,3 +142,11 @@ def test_notes_have_limits(tmp_path: Path, notes: Notes, expected: str) -> None:
         write_notes(ledger, notes, "")
     with pytest.raises(HistoryError, match="there is no call b"):
         write_notes(ledger.with_name("b.jsonl"), Notes(tags=("x",)), "")
+
+
+@pytest.mark.parametrize("file", ["../x/2026-11-20/a.jsonl", "2026-11-20/../../a.jsonl", "a.jsonl"])
+def test_only_a_ledger_in_the_folder_of_a_day_is_read(tmp_path: Path, file: str) -> None:
+    Told("a").write(tmp_path / "x")
+    (tmp_path / "calls" / "2026-11-20").mkdir(parents=True)
+    with pytest.raises(HistoryError, match="is not the path of a ledger"):
+        read_call(tmp_path / "calls", file)

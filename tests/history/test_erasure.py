@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,16 @@ from cordboard.audio.wav import WavHeader
 from cordboard.calls.post_call.files import PostCallFiles
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.errors import HistoryError
+from cordboard.history.call_record import read_call
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.erasure import Erasure
 from cordboard.history.indexer import Indexer
 from cordboard.history.notes import Note, Notes, write_notes
+from cordboard.history.query import CallQuery
 from cordboard.history.sql_store import SqlHistoryStore
 
 from .conftest import History
-from .ledgers import Told, refuse
+from .ledgers import NOON, Told, refuse
 
 ID = "5f6c1c52-9a0e-4c1f-8d6e-3f2a5b60c7d1"
 NUMBER = "+4577665544"
@@ -107,6 +110,81 @@ def test_an_erased_call_does_not_come_back_with_a_backup(
     assert len(history.ids()) == 31
 
 
+def test_a_backup_that_has_the_index_too_brings_no_erased_call_back(tmp_path: Path) -> None:
+    directory, backup = tmp_path / "calls", tmp_path / "backup"
+    store = SqlHistoryStore(directory)
+    told().write(directory)
+    Told("other").write(directory)
+    refuse(directory, "r1", number=NUMBER)
+    Indexer(directory, store).catch_up()
+    store.close()
+    shutil.copytree(directory, backup)  # with the times of the files
+    erasure = Erasure(directory, store)
+    erasure.carry_out(erasure.of_number(NUMBER))
+    store.close()
+    shutil.copytree(backup, directory, dirs_exist_ok=True)
+    again = Indexer(directory, SqlHistoryStore(directory))
+    again.catch_up()
+    again.scrub()
+    assert files_with(directory, *SECRETS) == []
+    assert [row.id for row in again._store.find(CallQuery()).rows] == ["other"]
+    again._store.close()
+
+
+def test_another_call_of_the_same_id_is_not_erased(history: History) -> None:
+    """An AudioSocket dialplan may give all calls one id."""
+    second, tomorrow = Told("one", number=NUMBER), Told("one", NOON + timedelta(days=1))
+    history.add(Told("one"), tomorrow)
+    path = history.directory / "2026-11-20" / "one-2.jsonl"
+    path.write_bytes(second.content())
+    erasure = Erasure(history.directory, history.store)
+    erasure.carry_out(erasure.of_number(NUMBER))
+    assert not path.exists()
+    later = Told("one", NOON + timedelta(hours=1))
+    path.write_bytes(later.content())
+    history.indexer.rebuild()
+    assert history.ids() == ["one", "one-2", "one"]
+
+
+def test_post_call_jobs_of_an_id_that_contains_the_other_stay(history: History) -> None:
+    history.add(Told("a"), Told("ab"))
+    jobs = PostCallFiles(history.directory / "post_call")
+    jobs.prepare()
+    for call in ("a", "ab"):
+        jobs.write(PostCallJob(f"1-{call}-1", call, "demo", "local", 1, "crm", 1.0, 1.0, {}))
+    erasure = Erasure(history.directory, history.store)
+    erasure.carry_out(erasure.of_call("a"))
+    assert jobs.names() == {"1-ab-1"}
+
+
+def test_words_are_overwritten_though_the_remover_was_killed(tmp_path: Path) -> None:
+    store = SqlHistoryStore(tmp_path)
+    for call in (told(), *(Told(f"other{number}") for number in range(30))):
+        call.write(tmp_path)
+    Indexer(tmp_path, store).catch_up()
+    (tmp_path / told().file).unlink()
+    Indexer(tmp_path, store).catch_up()  # and killed before `scrub`
+    assert files_with(tmp_path, *SECRETS)
+    again = Indexer(tmp_path, store)
+    again.catch_up()
+    again.scrub()
+    assert files_with(tmp_path, *SECRETS) == []
+    assert not store.needs_scrub()
+    store.close()
+
+
+@pytest.mark.parametrize("path", ["", "/", ".", "..", "other.jsonl", "../../2026-11-21/b.jsonl"])
+def test_a_recording_by_a_strange_name_takes_no_other_file_along(
+    history: History, path: str
+) -> None:
+    history.add(Told("a", recording=path or "EMPTY"), Told("other"))
+    ledger = history.directory / Told("a").file
+    ledger.write_bytes(ledger.read_bytes().replace(b"EMPTY", b""))
+    assert read_call(history.directory, Told("a").file).recording.file == ""
+    plan = Erasure(history.directory, history.store).of_call("a")
+    assert plan.files == (ledger,)
+
+
 def test_an_erasure_that_is_cut_short_is_finished_by_the_indexer(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,10 +249,10 @@ def test_a_call_that_is_not_there_is_a_clear_error(history: History, call_id: st
 
 def test_half_a_line_in_the_list_of_erased_calls_hides_no_other(tmp_path: Path) -> None:
     erased = ErasedCalls(tmp_path)
-    erased.add(["a"], "2026-11-20")
+    erased.add({"a": 5}, "2026-11-20")
     with erased.path.open("ab") as file:
         file.write(b'{"call": "abc')
-    erased.add(["b"], "2026-11-21")
+    erased.add({"b": 5}, "2026-11-21")
     again = ErasedCalls(tmp_path)
     again.refresh()
     assert "a" in again

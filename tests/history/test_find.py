@@ -161,6 +161,12 @@ def test_strange_characters_are_kept_or_replaced_but_never_stop_the_index(
     assert history.ids(text="nul") == ["a"]
 
 
+@pytest.mark.parametrize("name", ["text", "number", "number_prefix", "tag", "context"])
+def test_bytes_of_a_terminal_that_are_not_utf_8_are_a_clear_error(name: str) -> None:
+    with pytest.raises(HistoryError, match=f"{name}: expected text in UTF-8"):
+        parse_query({name: ["caf\udce9"]})
+
+
 def test_a_search_without_a_word_and_unknown_filters_are_refused() -> None:
     for given, expected in (
         ({"text": ["?!"]}, "text: expected words to search for"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -68,6 +69,37 @@ def test_a_pass_reads_only_what_has_changed(history: History) -> None:
     Told("new", NOON + timedelta(minutes=1)).write(history.directory)
     assert history.indexer.catch_up() == 1
     assert Indexer(history.directory, history.store).catch_up() == 0
+
+
+def test_every_refused_offer_of_a_quiet_day_is_listed(history: History) -> None:
+    refuse(history.directory, "r1")
+    os.utime(history.directory / "2026-11-20", ns=(1, 1))  # adding lines does not change it
+    history.indexer.catch_up()
+    refuse(history.directory, "r2")
+    history.indexer.catch_up()
+    assert history.ids() == ["r2", "r1"]
+
+
+def test_a_ledger_is_not_left_out_because_files_are_short(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(path: Path) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    Told("a").write(history.directory)
+    with monkeypatch.context() as patched:
+        patched.setattr("cordboard.history.indexer.read_ledger", short)
+        with pytest.raises(OSError, match="Too many"):
+            history.indexer.catch_up()
+    history.indexer.catch_up()
+    assert history.ids() == ["a"]
+
+
+def test_a_pipe_in_place_of_notes_stops_nothing(history: History) -> None:
+    (history.directory / "2026-11-20").mkdir()
+    os.mkfifo(history.directory / "2026-11-20" / "a.notes.json")
+    history.add(Told("a"))
+    assert history.ids() == ["a"]
 
 
 def test_a_deleted_ledger_and_a_deleted_day_leave_the_index(history: History) -> None:

@@ -106,6 +106,19 @@ def test_any_range_is_the_same_part_of_the_whole(
     assert playback.read(begin, begin + length) == whole[begin : begin + length]
 
 
+def test_peaks_of_a_running_call_are_made_again_when_the_header_has_followed(
+    tmp_path: Path,
+) -> None:
+    """The recorder writes sound first, then the header: at last the file's size is the same."""
+    path = record(tmp_path / "a.wav", 16_000)
+    whole = path.read_bytes()
+    behind = WavHeader("slin", 8000, {"day": "2026-11-20"}).encode(8_000)
+    path.write_bytes(behind + whole[len(behind) :])
+    assert len(read_peaks(path, 0, 10_000)) == PER_SECOND * PEAK_BYTES
+    path.write_bytes(whole)
+    assert len(read_peaks(path, 0, 10_000)) == 2 * PER_SECOND * PEAK_BYTES
+
+
 def test_a_recording_whose_header_is_behind_its_sound_is_played_as_far_as_it_says(
     tmp_path: Path,
 ) -> None:

@@ -5,18 +5,37 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import orjson
 
+from cordboard import private_files
 from cordboard.calls.history import parse_lines
 from cordboard.calls.post_call.files import SUFFIX as JOB
 from cordboard.calls.recording.retention import PEAKS
 from cordboard.history.notes import notes_path
+from cordboard.history.query import milliseconds
 
 _POST_CALL = ("post_call", "post_call/failed")
+DAYS = "????-??-??"
+LEDGERS = ".jsonl"
 _ERASED = b'{"type":"call.erased"}'
+LARGEST = 256_000_000
+"""Bytes of a ledger that is read: that of a day-long call has some 20 MB."""
+
+
+def read_ledger(path: Path) -> bytes:
+    """Return the content of a ledger, or of a file of refused offers. Raises `OSError`, also for
+    what is no ordinary file."""
+    return private_files.read(path, LARGEST)
+
+
+def recording_path(ledger: Path, named: str) -> Path | None:
+    """Return the path of the recording that a ledger names: beside the ledger, also when both were
+    moved. None for a name that is not of a recording: ledgers may be edited by hand."""
+    name = PurePath(named).name
+    return ledger.with_name(name) if name.endswith(".wav") else None
 
 
 def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
@@ -24,8 +43,8 @@ def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
     can be repeated. `content` is that of the ledger. Raises `OSError`."""
     found = [notes_path(ledger)]
     for line in parse_lines(content):
-        if line["type"] == "recording.started":
-            recording = ledger.with_name(Path(str(line["path"])).name)
+        named = line["path"] if line["type"] == "recording.started" else ""
+        if recording := recording_path(ledger, str(named)):
             found += [recording.with_suffix(PEAKS), recording]
     found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
     found += _jobs(directory, call_ids(ledger, content))
@@ -44,43 +63,42 @@ def delete_call(directory: Path, ledger: Path, content: bytes) -> None:
         path.unlink(missing_ok=True)
 
 
-def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
-    """Overwrite the wanted lines of a file of refused offers; return the ids that were in them.
-
-    Each line keeps its length, so that the engine may add lines meanwhile. Raises `OSError`.
-    """
-    found: list[str] = []
+def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    """Overwrite the wanted lines of a file of refused offers. Each line keeps its length, so that
+    the engine may add lines meanwhile. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "r+b", buffering=0) as file:  # noqa: PTH123 - a descriptor
         at = 0
         for raw in file.readall().splitlines(keepends=True):
             if (line := _refused(raw)) is not None and wanted(line):
                 os.pwrite(descriptor, _ERASED.ljust(len(raw.rstrip(b"\n"))), at)
-                found.append(str(line.get("call_id")))
             at += len(raw)
         os.fsync(descriptor)
-    return found
 
 
-def refused_offers(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> list[str]:
-    """Return the ids of the lines that `blank_refused` would overwrite. Raises `OSError`."""
-    lines = map(_refused, path.read_bytes().splitlines())
-    return [str(line.get("call_id")) for line in lines if line is not None and wanted(line)]
+def refused_offers(
+    path: Path, wanted: Callable[[dict[str, Any]], bool]
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines that `blank_refused` would overwrite. Raises `OSError`."""
+    for line in map(_refused, read_ledger(path).splitlines()):
+        if line is not None and wanted(line):
+            yield line
 
 
 def _refused(raw: bytes) -> dict[str, Any] | None:
     try:
         line = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        milliseconds(line["started_at"])
+        return line if line["type"] == "call.refused" and line["call_id"] else None
+    except (KeyError, TypeError, ValueError):  # damaged, or blanked before
         return None
-    return line if isinstance(line, dict) and line.get("type") == "call.refused" else None
 
 
 def _jobs(directory: Path, ids: set[str]) -> Iterator[Path]:
     """Yield the post-call jobs of a call, pending and given up."""
     for folder in _POST_CALL:
         for path in sorted((directory / folder).glob(f"*{JOB}")):
-            if any(each in path.name for each in ids) or _job_of(path) in ids:
+            if any(f"-{each}-" in path.name for each in ids) or _job_of(path) in ids:
                 yield path
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatch
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from cordboard.calls.history import CallHistory, Recording, ToolUse, Turn, parse_lines
 from cordboard.errors import HistoryError
+from cordboard.history.call_files import DAYS, LEDGERS, read_ledger, recording_path
 from cordboard.history.ledger_rows import row_of
 from cordboard.history.notes import Notes, read_notes
 from cordboard.history.query import CallRow
@@ -154,11 +156,14 @@ def read_call(directory: Path, file: str) -> CallRecord:
     """Return the call of a ledger, by its path relative to the directory of calls. Blocks. Raises
     `HistoryError` if it is not a ledger, and `OSError`."""
     ledger = directory / file
-    history = CallHistory.from_lines(parse_lines(ledger.read_bytes()))
+    if not fnmatch(file, f"{DAYS}/*{LEDGERS}") or len(PurePath(file).parts) != 2:
+        raise HistoryError(f"{file} is not the path of a ledger")
+    content = read_ledger(ledger)
     notes, revision = read_notes(ledger)
     try:
+        history = CallHistory.from_lines(parse_lines(content))
         row = row_of(file, history, notes)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise HistoryError(f"{file} is not the ledger of a call") from None
     sound = recording_of(ledger, history.recording)
     return CallRecord(
@@ -180,12 +185,9 @@ def read_call(directory: Path, file: str) -> CallRecord:
 
 
 def recording_of(ledger: Path, recording: Recording | None) -> Path | None:
-    """Return the file of a recording; None if there is none. It is beside the ledger, also when
-    both were moved."""
-    if recording is None:
-        return None
-    path = ledger.with_name(Path(recording.path).name)
-    return path if path.is_file() else None
+    """Return the file of a recording; None if there is none."""
+    path = recording_path(ledger, recording.path) if recording is not None else None
+    return path if path is not None and path.is_file() else None
 
 
 def _turn(turn: Turn, history: CallHistory) -> TurnRecord:

@@ -1,14 +1,15 @@
-"""The list of erased calls, `{calls.directory}/erased.jsonl`: hashes of their ids.
+"""The list of erased calls, `{calls.directory}/erased.jsonl`: hashes of their days and ids.
 
-It makes an erasure survive a restored backup: a ledger whose id is in the list is deleted again
-instead of being indexed. So restore everything but this file. An id is a random UUID, which its
-hash does not reveal. All methods block.
+It makes an erasure survive a restored backup: a ledger that is in the list is deleted again instead
+of being indexed. So restore everything but this file. An id is a random UUID, which its hash does
+not reveal. Where all calls have one id (an AudioSocket dialplan may give it), day and start tell
+them apart: the list never reaches a later call. All methods block.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
@@ -25,38 +26,52 @@ class ErasedCalls:
         self.path = directory / NAME
         self._read: tuple[int, int] | None = None
         """Size and time of the file when it was read."""
-        self._hashes: frozenset[str] = frozenset()
+        self._started: dict[str, int] = {}
+        """Start of the last erased call by hash, ms since 1970."""
 
-    def refresh(self) -> None:
-        """Read the list again if it has changed. Raises `OSError`."""
+    def refresh(self) -> bool:
+        """Read the list again if it has changed; return True then. Raises `OSError`."""
         try:
             found = self.path.stat()
+            state = found.st_size, found.st_mtime_ns
         except FileNotFoundError:
-            self._read, self._hashes = None, frozenset()
-            return
-        if self._read == (found.st_size, found.st_mtime_ns):
-            return
-        hashes = set()
-        for raw in self.path.read_bytes().splitlines():
+            state = None
+        if self._read == state:
+            return False
+        started: dict[str, int] = {}
+        for raw in self.path.read_bytes().splitlines() if state is not None else ():
             try:
-                hashes.add(str(orjson.loads(raw)["call"]))
-            except (orjson.JSONDecodeError, KeyError, TypeError):
+                line = orjson.loads(raw)
+                call, began = str(line["call"]), int(line["started_ms"])
+            except (KeyError, TypeError, ValueError):
                 continue  # half a line, cut by a full disk
-        self._read, self._hashes = (found.st_size, found.st_mtime_ns), frozenset(hashes)
+            started[call] = max(began, started.get(call, began))
+        self._read, self._started = state, started
+        return True
 
-    def __contains__(self, call_id: str) -> bool:
-        return bool(self._hashes) and _hash(call_id) in self._hashes
+    def __contains__(self, call: str) -> bool:
+        """True if a call of this day and id was erased."""
+        return bool(self._started) and _hash(call) in self._started
 
-    def add(self, call_ids: Iterable[str], at: str) -> None:
-        """Add calls, erased `at` a time (ISO 8601); they are on the disk on return. Raises
-        `OSError`."""
-        lines = b"".join(
-            orjson.dumps({"call": _hash(each), "at": at}, option=orjson.OPT_APPEND_NEWLINE)
-            for each in call_ids
-        )
-        private_files.append(self.path, lines, sync=True)
+    def covers(self, call: str, started_ms: int) -> bool:
+        """True if exactly this call was erased, not one before it with the same id."""
+        return call in self and started_ms <= self._started[_hash(call)]
+
+    def add(self, calls: Mapping[str, int], at: str) -> None:
+        """Add the starts of calls by `key_of`, erased `at` a time (ISO 8601); they are on the disk
+        on return. Raises `OSError`."""
+        lines = [
+            orjson.dumps({"call": _hash(call), "started_ms": started_ms, "at": at})
+            for call, started_ms in calls.items()
+        ]
+        private_files.append(self.path, b"".join(line + b"\n" for line in lines), sync=True)
         self.refresh()
 
 
-def _hash(call_id: str) -> str:
-    return hashlib.sha256(call_id.encode()).hexdigest()
+def key_of(file: Path, call_id: str) -> str:
+    """Return the name of a call in the list: the day of its file, and its id."""
+    return f"{file.parent.name}/{call_id}"
+
+
+def _hash(call: str) -> str:
+    return hashlib.sha256(call.encode()).hexdigest()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import glob
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,15 +23,17 @@ from cordboard.calls.history import CallHistory, parse_lines
 from cordboard.calls.ledger_file import REFUSED_OFFERS
 from cordboard.errors import HistoryError
 from cordboard.history.call_files import (
+    DAYS,
+    LEDGERS,
     blank_refused,
-    call_ids,
     delete_call,
     files_of,
+    read_ledger,
     refused_offers,
 )
-from cordboard.history.erased import ErasedCalls
-from cordboard.history.indexer import DAYS, LEDGERS, Indexer
-from cordboard.history.query import MOST_ROWS, CallQuery
+from cordboard.history.erased import ErasedCalls, key_of
+from cordboard.history.indexer import Indexer
+from cordboard.history.query import MOST_ROWS, milliseconds, parse_query
 from cordboard.history.store import HistoryStore
 
 
@@ -61,7 +64,11 @@ class Erasure:
         numbered = re.compile(re.escape(call_id) + r"(-\d+)?\.jsonl")
         named = self._directory.glob(f"{DAYS}/{glob.escape(call_id)}*{LEDGERS}")
         ledgers = [
-            path for path in named if numbered.fullmatch(path.name) and path.name != REFUSED_OFFERS
+            path
+            for path in named
+            if numbered.fullmatch(path.name)
+            and path.name != REFUSED_OFFERS
+            and stat.S_ISREG(path.lstat().st_mode)
         ]
         plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
         if not (plan.ledgers or plan.refused or plan.running):
@@ -73,10 +80,11 @@ class Erasure:
         for an empty number, and `OSError`."""
         if not number:
             raise HistoryError("expected the number of a caller")
+        query = parse_query({"number": [number]})
         self._indexer.catch_up()
         ledgers, cursor = [], ""
         while True:
-            page = self._store.find(CallQuery(number=number), MOST_ROWS, cursor)
+            page = self._store.find(query, MOST_ROWS, cursor)
             ledgers += [self._directory / row.file for row in page.rows]
             cursor = page.next
             if not cursor:
@@ -87,35 +95,52 @@ class Erasure:
     def carry_out(self, plan: ErasurePlan) -> None:
         """Erase. Raises `HistoryError` and `OSError`; what is missing then is done by repeating
         it, or by the indexer."""
-        contents = {path: path.read_bytes() for path in plan.ledgers if path.exists()}
-        ids = {each for path, content in contents.items() for each in call_ids(path, content)}
-        ids.update(plan.refused)
-        if ids:
+        contents = {path: read_ledger(path) for path in plan.ledgers if path.exists()}
+        calls = {
+            key_of(path, path.stem): milliseconds(_history(path, content).started_at)
+            for path, content in contents.items()
+        }
+        refused: set[Path] = set()
+        for path in self._refused_files() if plan.refused else ():
+            for line in refused_offers(path, lambda line: line.get("call_id") in plan.refused):
+                calls[key_of(path, line["call_id"])] = milliseconds(line["started_at"])
+                refused.add(path)
+        if calls:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            ErasedCalls(self._directory).add(sorted(ids), now)
+            ErasedCalls(self._directory).add(calls, now)
         for path, content in contents.items():
             delete_call(self._directory, path, content)
-        if plan.refused:
-            for path in self._refused_files():
-                blank_refused(path, lambda line: line.get("call_id") in plan.refused)
+        for path in refused:
+            blank_refused(path, lambda line: line.get("call_id") in plan.refused)
         self._indexer.catch_up()
         self._store.scrub()
 
     def _plan(self, ledgers: list[Path], refused: Callable[[dict[str, Any]], bool]) -> ErasurePlan:
         ended, files, running = [], [], []
         for path in sorted(ledgers):
-            content = path.read_bytes()
-            try:
-                history = CallHistory.from_lines(parse_lines(content))
-            except (KeyError, TypeError):
-                raise HistoryError(f"{path} is not the ledger of a call") from None
+            content = read_ledger(path)
+            history = _history(path, content)
             if history.ended_ms is None:
                 running.append(path.stem)
                 continue
             ended.append(path)
             files += files_of(self._directory, path, content)
-        offers = [each for path in self._refused_files() for each in refused_offers(path, refused)]
+        offers = [
+            str(line["call_id"])
+            for path in self._refused_files()
+            for line in refused_offers(path, refused)
+        ]
         return ErasurePlan(tuple(ended), tuple(files), tuple(offers), tuple(running))
 
     def _refused_files(self) -> Iterator[Path]:
         yield from sorted(self._directory.glob(f"{DAYS}/{REFUSED_OFFERS}"))
+
+
+def _history(ledger: Path, content: bytes) -> CallHistory:
+    """Return the history in a ledger. Raises `HistoryError` if it is not the ledger of a call."""
+    try:
+        history = CallHistory.from_lines(parse_lines(content))
+        milliseconds(history.started_at)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise HistoryError(f"{ledger} is not the ledger of a call") from None
+    return history

@@ -14,8 +14,9 @@ from cordboard.history.query import MOST_ROWS, CallQuery, CallRow
 from cordboard.history.store import HistoryStore
 
 Format = Literal["csv", "jsonl"]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that spreadsheets run as formulas (OWASP, "CSV Injection")."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of cells that spreadsheets run as formulas (OWASP, "CSV Injection"): some take
+full-width signs for the others."""
 
 
 def export(rows: Iterable[CallRow], form: Format) -> Iterator[bytes]:

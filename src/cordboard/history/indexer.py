@@ -12,6 +12,7 @@ Everything here blocks. `IndexKeeper` does it in a thread beside the calls.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import threading
@@ -23,27 +24,28 @@ import structlog
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
 from cordboard.errors import HistoryError, IndexDamaged
-from cordboard.history.call_files import blank_refused, delete_call
-from cordboard.history.erased import ErasedCalls
+from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_ledger
+from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
 from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
-from cordboard.history.store import FileState, HistoryStore, IndexedFile
+from cordboard.history.query import CallRow
+from cordboard.history.store import FileState, HistoryStore, IndexedCall, IndexedFile
 
 log = structlog.get_logger()
 
-DAYS = "????-??-??"
-LEDGERS = ".jsonl"
 BATCH = 200
 """Ledgers in one transaction."""
-GENTLE_BATCH = 50
+GENTLE_BATCH = 20
 """Ledgers in one transaction beside calls: some ms without a pause."""
 GENTLE_PAUSE = 0.001
 """Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
 every frame of every call would wait that long."""
-LARGEST = 256_000_000
-"""Bytes of a file that is read: a ledger of a day-long call has some 20 MB."""
 INTERVAL = 5.0
 """Seconds between two passes beside the calls."""
+_LISTED = 100
+"""Files of a folder that are looked at without a pause beside calls: 1 ms."""
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that are not the file's: it must be read at the next pass."""
 _SETTLED_NS = 2_000_000_000
 """Age of a folder's time from which another change cannot have the same time."""
 
@@ -70,28 +72,36 @@ class Indexer:
         """Folders that are in it."""
         self._settled: dict[str, int] = {}
         """Folders that are completely in it, and their time."""
+        self._known: dict[str, dict[str, FileState]] = {}
+        """States of the two newest days, which are looked at most: 10,000 rows take 50 ms."""
         self._batch: list[IndexedFile] = []
         self._most = GENTLE_BATCH if gently else BATCH
         self._pause = GENTLE_PAUSE if gently else 0.0
-        self.removed = 0
-        """Files whose rows were removed since the last `scrub` of the store."""
+        self._recheck = False
+        """True while files that were read before may be those of erased calls."""
 
     def catch_up(self) -> int:
         """Make one pass; return the number of files that were read. Raises `HistoryError`,
         `OSError`."""
         index = self._store.open()
-        if index != self._index:
+        if self._erased.refresh() or index != self._index:
             self._index = index
             self._settled.clear()
             self._days = set(self._store.days())
-        self._erased.refresh()
+            self._known.clear()
+            self._recheck = True
         self._batch.clear()
         days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
         for day in self._days - days:
             self._forget(set(self._store.states(day)))
         count, settled = 0, {}
         open_files = set(self._store.open_files())
-        for day in sorted(days, reverse=True):
+        newest_first = sorted(days, reverse=True)
+        newest = newest_first[:2]  # a day goes on for some time after midnight
+        self._known = {day: self._known.get(day) or dict(self._store.states(day)) for day in newest}
+        open_files.update(f"{day}/{REFUSED_OFFERS}" for day in newest)
+        for day in newest_first:
+            began = time.time_ns()
             try:
                 modified = (self._directory / day).stat().st_mtime_ns
                 for file, state in self._changed(day, modified, open_files):
@@ -101,10 +111,10 @@ class Indexer:
                         return count
             except FileNotFoundError:  # the folder was deleted meanwhile
                 continue
-            if time.time_ns() - modified > _SETTLED_NS:
+            if began - modified > _SETTLED_NS:
                 settled[day] = modified
         self._flush()
-        self._days, self._settled = days, settled
+        self._days, self._settled, self._recheck = days, settled, False
         return count
 
     def _changed(
@@ -113,7 +123,10 @@ class Indexer:
         if self._settled.get(day) == modified:
             yield from self._changed_open(day, open_files)
         else:
-            yield from self._changed_in(self._directory / day, self._store.states(day))
+            yield from self._changed_in(self._directory / day, self._states(day))
+
+    def _states(self, day: str) -> Mapping[str, FileState]:
+        return self._known[day] if day in self._known else self._store.states(day)
 
     def rebuild(self) -> int:
         """Make the index anew; return the number of files."""
@@ -121,10 +134,9 @@ class Indexer:
         return self.catch_up()
 
     def scrub(self) -> None:
-        """Remove the remains of removed calls, if any were removed."""
-        if self.removed:
+        """Remove the remains of removed calls, if there may be any."""
+        if self._store.needs_scrub():
             self._store.scrub()
-            self.removed = 0
 
     def _changed_in(
         self, folder: Path, known: Mapping[str, FileState]
@@ -133,7 +145,9 @@ class Indexer:
         ledgers: dict[str, os.stat_result] = {}
         notes: dict[str, int] = {}
         with os.scandir(folder) as entries:
-            for entry in entries:
+            for number, entry in enumerate(entries):
+                if number % _LISTED == 0:
+                    self._breathe()
                 if entry.name.startswith("."):
                     continue
                 with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
@@ -145,7 +159,9 @@ class Indexer:
                         notes[name] = entry.stat(follow_symlinks=False).st_mtime_ns
         here = {f"{folder.name}/{name}" for name in ledgers}
         self._forget(set(known) - here)
-        for name, found in ledgers.items():
+        for number, (name, found) in enumerate(ledgers.items()):
+            if number % _LISTED == 0:
+                self._breathe()
             file, before = f"{folder.name}/{name}", known.get(f"{folder.name}/{name}")
             state = FileState(
                 found.st_size,
@@ -153,15 +169,21 @@ class Indexer:
                 notes.get(name, 0),
                 before is not None and before.is_open,
             )
-            if stat.S_ISREG(found.st_mode) and state != before:
+            if not stat.S_ISREG(found.st_mode):
+                continue
+            path = self._directory / file
+            if state != before or (
+                self._recheck
+                and (name == REFUSED_OFFERS or key_of(path, path.stem) in self._erased)
+            ):
                 yield file, state
 
     def _changed_open(self, day: str, open_files: set[str]) -> Iterator[tuple[str, FileState]]:
         here = {file for file in open_files if file.startswith(f"{day}/")}
         if not here:
             return
-        known = self._store.states(day)
-        for file in sorted(here & set(known)):
+        known = self._states(day)
+        for file in sorted(file for file in here if file in known):
             before = known[file]
             try:
                 found = (self._directory / file).lstat()
@@ -175,22 +197,20 @@ class Indexer:
         """Read a ledger; leave it out if it has disappeared or cannot be read."""
         path = self._directory / file
         try:
-            content = _content(path)
+            content = read_ledger(path)
         except FileNotFoundError:
             return
         except OSError as error:
+            if error.errno in _SHORT:
+                raise
             log.warning("ledger_not_indexed", file=file, error=str(error))
             content = b""
         state = FileState(len(content), state.modified_ns, state.notes_ns) if content else state
         if path.name == REFUSED_OFFERS:
-            refused = refused_in(file, content)
-            if any(each.row.id in self._erased for each in refused):
-                blank_refused(path, lambda line: str(line.get("call_id")) in self._erased)
-                refused = [each for each in refused if each.row.id not in self._erased]
-            self._put(IndexedFile(file, state, refused))
+            self._put(IndexedFile(file, state, self._refused(file, content)))
             return
         call, is_open = call_of(file, content, self._notes(path) if state.notes_ns else NONE)
-        if call is not None and (path.stem in self._erased or call.row.id in self._erased):
+        if call is not None and self._is_erased(call.row):
             log.warning("erased_call_deleted_again", file=file)
             try:
                 delete_call(self._directory, path, content)
@@ -200,6 +220,19 @@ class Indexer:
             return
         state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
         self._put(IndexedFile(file, state, [call] if call is not None else []))
+
+    def _is_erased(self, row: CallRow) -> bool:
+        return self._erased.covers(key_of(Path(row.file), row.id), row.started_ms)
+
+    def _refused(self, file: str, content: bytes) -> list[IndexedCall]:
+        """Return the refused offers of a file; blank the lines of those that were erased."""
+        offers = refused_in(file, content)
+        erased = {each.row.id for each in offers if self._is_erased(each.row)}
+        if not erased:
+            return offers
+        blank_refused(self._directory / file, lambda line: line.get("call_id") in erased)
+        self._forget({file})
+        return [each for each in offers if each.row.id not in erased]
 
     def _notes(self, ledger: Path) -> Notes:
         try:
@@ -212,28 +245,29 @@ class Indexer:
         self._batch.append(file)
         if len(self._batch) >= self._most:
             self._flush()
+        self._breathe()
+
+    def _breathe(self) -> None:
         if self._pause:
             time.sleep(self._pause)
 
     def _flush(self) -> None:
         if self._batch:
             self._store.put(self._batch)
+            for each in self._batch:
+                if (known := self._known.get(_day(each.file))) is not None:
+                    known[each.file] = each.state
             self._batch.clear()
 
     def _forget(self, files: set[str]) -> None:
         if files:
             self._store.remove(list(files))
-            self.removed += len(files)
+            for file in files:
+                self._known.get(_day(file), {}).pop(file, None)
 
 
-def _content(path: Path) -> bytes:
-    """Return the content of a ledger. Raises `OSError`, also for what is no ordinary file."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 - a descriptor
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise OSError("not a ledger")
-        return file.read(found.st_size)
+def _day(file: str) -> str:
+    return file.partition("/")[0]
 
 
 class IndexKeeper:

@@ -26,6 +26,7 @@ SUFFIX = ".notes.json"
 MOST_TEXT = 10_000
 """Characters of one note, or of the reason of a review."""
 MOST_NOTES = 1_000
+_MOST_BYTES = 100_000_000
 MOST_TAGS = 50
 MOST_TAG = 60
 """Characters of a tag."""
@@ -78,7 +79,7 @@ def read_notes(ledger: Path) -> tuple[Notes, str]:
     a damaged file, and `OSError`."""
     path = notes_path(ledger)
     try:
-        content = path.read_bytes()
+        content = private_files.read(path, _MOST_BYTES)
     except FileNotFoundError:
         return NONE, ""
     return _decode(content, path), _revision(content)

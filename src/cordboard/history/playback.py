@@ -29,8 +29,9 @@ PER_SECOND = 50
 PEAK_BYTES = 4
 """Least and greatest sample of the caller, then of the agent, each int8."""
 _MAGIC = struct.Struct("<4sIQ")
-"""Beginning of a file of peaks: name, peaks per second, size of the recording in bytes."""
-_NAME = b"CBP1"
+"""Beginning of a file of peaks: name, peaks per second, samples of each side. The size of the
+recording would not do: its header grows after its sound."""
+_NAME = b"CBP2"
 _HEAD = 65_536
 """Bytes in which the sound of a WAV file must have begun."""
 _PCM, _ULAW = 1, 7
@@ -92,24 +93,27 @@ def read_peaks(recording: Path, from_ms: int, to_ms: int) -> bytes:
     """Return the peaks of a stretch of a recording, `PEAK_BYTES` each, from the one that `from_ms`
     lies in; fewer at the end. They are made once and kept in a file beside the recording. Raises
     `AudioFileError`, `OSError`."""
-    peaks = _kept_peaks(recording)
+    file = StereoFile.read(recording)
+    peaks = _kept_peaks(file)
     if peaks is None:
-        peaks = make_peaks(StereoFile.read(recording))
-        head = _MAGIC.pack(_NAME, PER_SECOND, recording.stat().st_size)
-        private_files.replace(recording.with_suffix(PEAKS), head + peaks)
+        peaks = make_peaks(file)
+        private_files.replace(recording.with_suffix(PEAKS), _head(file) + peaks)
     first = max(0, from_ms) * PER_SECOND // 1000
     last = -(-max(0, to_ms) * PER_SECOND // 1000)
     return peaks[first * PEAK_BYTES : last * PEAK_BYTES]
 
 
-def _kept_peaks(recording: Path) -> bytes | None:
+def _head(file: StereoFile) -> bytes:
+    return _MAGIC.pack(_NAME, PER_SECOND, file.frames)
+
+
+def _kept_peaks(file: StereoFile) -> bytes | None:
     """Return the peaks in the file; None if there are none of this recording as it is now."""
     try:
-        content = recording.with_suffix(PEAKS).read_bytes()
+        content = file.path.with_suffix(PEAKS).read_bytes()
     except FileNotFoundError:
         return None
-    expected = _MAGIC.pack(_NAME, PER_SECOND, recording.stat().st_size)
-    return content[_MAGIC.size :] if content[: _MAGIC.size] == expected else None
+    return content[_MAGIC.size :] if content.startswith(_head(file)) else None
 
 
 def make_peaks(file: StereoFile) -> bytes:

@@ -179,6 +179,7 @@ def parse_query(given: Mapping[str, Sequence[str]]) -> CallQuery:
     """
     chosen: dict[str, Any] = {"columns": {}, "marks": {}}
     for name, values in given.items():
+        _check_text(name, values)
         if name in COLUMNS:
             chosen["columns"][name] = frozenset(values)
         elif name in MARKS:
@@ -203,6 +204,13 @@ def parse_query(given: Mapping[str, Sequence[str]]) -> CallQuery:
             )
             raise HistoryError(f"there is no filter {name!r}; expected one of {known}")
     return CallQuery(**chosen)
+
+
+def _check_text(name: str, values: Sequence[str]) -> None:
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:  # a terminal's bytes that are not UTF-8
+        raise HistoryError(f"{name}: expected text in UTF-8, found {values!r}") from None
 
 
 def _number(name: str, text: str, *, whole: bool = False) -> float:

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ VERSION = "1"
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""
 _WRITES = "cordboard_writes"
+_UNSCRUBBED = "unscrubbed"
+"""Fact that is there until remains of removed files are off the disk."""
 _AT_ONCE = 500
 """Values in one list of a statement."""
 
@@ -126,6 +128,7 @@ Index("cordboard_call_facets", *_columns, _calls.c.started_ms, _calls.c.id)
 _ROW = tuple(
     each.name for each in fields(CallRow) if each.name in _calls.c and each.name != "recorded"
 )
+_STATE = tuple(each.name for each in fields(FileState))
 
 
 class SqlHistoryStore:
@@ -155,7 +158,7 @@ class SqlHistoryStore:
                 self._engine = self._connect()
             if self._version(self._engine) != VERSION:
                 self._create(self._engine)
-            return self._read_key(self._engine)
+            return f"{self._inode} {self._read_key(self._engine)}"
 
     def recreate(self) -> str:
         with self._changing, _understood():
@@ -165,7 +168,7 @@ class SqlHistoryStore:
                 _delete(self._path)
             self._engine = self._connect()
             self._create(self._engine, anew=True)
-            return self._read_key(self._engine)
+            return f"{self._inode} {self._read_key(self._engine)}"
 
     def close(self) -> None:
         with self._changing:
@@ -208,7 +211,10 @@ class SqlHistoryStore:
                 said = (" ".join(call.caller_words), " ".join(call.agent_words))
                 if any(said):
                     words.append({"call": number, "caller": said[0], "agent": said[1]})
-            states = [{"file": each.file, **asdict(each.state)} for each in files]
+            states = [
+                {"file": each.file, **{name: getattr(each.state, name) for name in _STATE}}
+                for each in files
+            ]
             for target, values in ((_files, states), (_calls, rows), (_marks, marks)):
                 if values:
                     connection.execute(insert(target), values)
@@ -218,6 +224,9 @@ class SqlHistoryStore:
     def remove(self, files: Collection[str]) -> None:
         with self._writing() as connection:
             self._remove(connection, list(files))
+            connection.execute(delete(_facts).where(_facts.c.name == _UNSCRUBBED))
+            mark = {"name": _UNSCRUBBED, "value": secrets.token_hex(8)}
+            connection.execute(insert(_facts), mark)
 
     def _remove(self, connection: Connection, files: Sequence[str]) -> None:
         for begin in range(0, len(files), _AT_ONCE):
@@ -230,7 +239,23 @@ class SqlHistoryStore:
                 connection.execute(delete(_calls).where(_calls.c.number.in_(numbers)))
             connection.execute(delete(_files).where(_files.c.file.in_(some)))
 
+    def needs_scrub(self) -> bool:
+        return self._removal() is not None
+
+    def _removal(self) -> str | None:
+        """Return a value of the last removal that was not scrubbed."""
+        chosen = select(_facts.c.value).where(_facts.c.name == _UNSCRUBBED)
+        with self._reading() as connection:
+            return connection.scalar(chosen)
+
     def scrub(self) -> None:
+        removal = self._removal()
+        self._overwrite_removed()
+        with self._writing() as connection:  # not the mark of a removal meanwhile
+            mark = _facts.c.name == _UNSCRUBBED, _facts.c.value == removal
+            connection.execute(delete(_facts).where(*mark))
+
+    def _overwrite_removed(self) -> None:
         engine = self._opened()
         with _understood():
             if self._path is None:

@@ -75,6 +75,9 @@ class HistoryStore(Protocol):
     def remove(self, files: Collection[str]) -> None:
         """Remove files whose ledgers are gone."""
 
+    def needs_scrub(self) -> bool:
+        """True if files were removed since the last `scrub`, by whatever process."""
+
     def scrub(self) -> None:
         """Remove the remains of removed calls from the disk: freed pages, logs, old words."""
 

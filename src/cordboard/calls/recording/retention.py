@@ -23,7 +23,7 @@ from cordboard.audio.wav import read_comment
 log = structlog.get_logger()
 
 PEAKS = ".peaks"
-"""Suffix of the file beside a recording that has its peaks (`cordboard.history.peaks`)."""
+"""Suffix of the file beside a recording that has its peaks (`cordboard.history.playback`)."""
 INTERVAL = 24 * 3600.0
 """Seconds between two sweeps."""
 _HEADER_BYTES = 2048
