@@ -57,11 +57,11 @@ _HEADER = re.compile(r"[|>][-+0-9]*")
 _STRANGE_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 
 
-def apply(text: str, edits: Iterable[Edit]) -> str:
+def apply(text: str, edits: Iterable[Edit], file: str = "") -> str:
     """Return the text with the edits, in their order. Raises `EditRefused`, and `ConfigError` for a
-    text that is not YAML."""
+    text that is not YAML; these name `file`."""
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-    document = parse(text, "")
+    document = parse(text, file)
     if document.problems:
         raise EditRefused(f"mend the text first: {document.problems[0]}")
     if _STRANGE_BREAK.search(text):
