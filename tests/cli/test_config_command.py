@@ -209,7 +209,8 @@ def test_a_file_that_is_no_yaml_any_more_is_restored(desk: Desk) -> None:
 def test_before_the_first_version(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(f"contexts: {{demo: {{}}}}\nadmin: {{ui: {{data: '{tmp_path}/admin'}}}}\n")
-    assert typed("config", "history", "-c", str(path)).status == 0
+    done = typed("config", "history", "-c", str(path))
+    assert (done.status, done.out) == (0, f"there are no versions of {path} yet\n")
     done = typed("config", "diff", "-c", str(path))
     assert (done.status, "there are no versions yet" in done.err) == (1, True)
 

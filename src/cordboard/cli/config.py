@@ -93,8 +93,11 @@ def history(
     if json:
         print_json(rows)
         return
+    if not rows:
+        print(f"there are no versions of {config} yet")
+        return
     terminal().print(versions_table(rows))
-    if in_file not in {version.digest for version in found[:1]}:
+    if in_file != found[0].digest:
         print(f"{config} has been changed since; the engine notes it when it loads the file")
 
 
