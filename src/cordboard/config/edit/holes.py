@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cordboard.config.edit.tree import Node, read_tree
+from cordboard.config.edit.tree import Node, parse_tree
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
-from cordboard.config.yaml_document import parse
 from cordboard.errors import ConfigError, EditRefused
 
 HOLE = re.compile(r"«secret:(\d+)»")
@@ -48,8 +47,7 @@ def hide(
     for a text that is not YAML."""
     bom = text.startswith("\ufeff")
     body = text[bom:]
-    parse(body, "")
-    root = read_tree(body)
+    _, root = parse_tree(body, "")
     parts = [part for part in {*(known or ()), *elsewhere} if len(part) >= _SHORTEST_PART]
     whole = [
         (node.start, node.end)
