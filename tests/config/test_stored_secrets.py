@@ -24,7 +24,8 @@ def store(tmp_path: Path) -> StoredSecrets:
 
 
 def loaded(folder: Path, greeting: str = "${SHOP}", **environ: str) -> LoadedConfig:
-    text = f"contexts: {{demo: {{greeting: '{greeting}'}}}}\nadmin: {{ui: {{data: '{folder}/admin'}}}}\n"
+    text = f"contexts: {{demo: {{greeting: '{greeting}'}}}}\n"
+    text += f"admin: {{ui: {{data: '{folder}/admin'}}}}\n"
     return read(text, folder / "a.yaml", environ)
 
 
