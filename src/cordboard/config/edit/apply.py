@@ -340,6 +340,9 @@ class _Editor:
             dash = column_of(self._text, old.start) - indent if on_line else 2
             new = block(value, indent, style, old, dash=0 if entry.key is not None else dash)
             if not old.is_block:
+                deeper = self._region_end(entry) > self._next_line(entry.end)
+                if new.head.startswith(("|", ">")) and deeper:  # a comment would become text
+                    new = Emitted(flow(value, '"'))
                 self._replace_inline(entry, new)
             elif old.kind == "scalar":
                 self._replace_block_text(entry, new)
