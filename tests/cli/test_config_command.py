@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cordboard.config.edit.apply import apply
 from cordboard.config.files import digest_of
 from cordboard.config.versions import Author, Versions
 
@@ -140,6 +142,51 @@ def test_differences_of_the_file_and_of_versions(desk: Desk) -> None:
     assert "has been changed since" in desk.typed("history").out
 
 
+def test_a_change_of_another_writer_in_between_is_not_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = FIRST.replace("The desk", "Our desk")
+
+    def interrupted(*arguments: Any) -> str:
+        desk.write(theirs)
+        return apply(*arguments)
+
+    monkeypatch.setattr("cordboard.config.edit.apply.apply", interrupted)
+    done = desk.typed("set", "contexts.demo.greeting", "Good day.", "-y")
+    assert (done.status, "has been changed meanwhile" in done.err) == (1, True)
+    assert desk.path.read_text() == theirs
+
+
+def test_a_secret_that_has_become_a_comment_is_not_shown(desk: Desk) -> None:
+    desk.write(FIRST.replace("  token: hunter2-admin", "  # token: hunter2-admin"))
+    done = desk.typed("diff")
+    assert "+  # token: «secret:1»" in done.out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"contexts:\n  a: {greeting: caf\xe9}\n", "ai-agent.yaml:2: not UTF-8 text"),
+        (b"[]\n", "ai-agent.yaml:1: expected a mapping"),
+        (b"a: [\n", "ai-agent.yaml:2: not valid YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(desk: Desk, content: bytes, message: str) -> None:
+    desk.path.write_bytes(content)
+    done = desk.typed("set", "contexts.a.greeting", "x", "-y", "--data", str(desk.folder / "admin"))
+    assert done.status != 0
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert desk.path.read_bytes() == content
+
+
+def test_a_version_that_is_no_text_is_not_restored(desk: Desk) -> None:
+    digest = desk.versions.add(b"caf\xe9", Author())
+    done = desk.typed("restore", digest, "-y")
+    assert (done.status, "not UTF-8 text" in done.err) == (1, True)
+    assert desk.path.read_text() == FIRST
+
+
 def test_a_restored_version_is_a_new_one(desk: Desk) -> None:
     desk.write("contexts: {other: {}}\n")
     data = ("--data", str(desk.folder / "admin"))
@@ -162,7 +209,8 @@ def test_a_file_that_is_no_yaml_any_more_is_restored(desk: Desk) -> None:
 def test_before_the_first_version(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(f"contexts: {{demo: {{}}}}\nadmin: {{ui: {{data: '{tmp_path}/admin'}}}}\n")
-    assert typed("config", "history", "-c", str(path)).status == 0
+    done = typed("config", "history", "-c", str(path))
+    assert (done.status, done.out) == (0, f"there are no versions of {path} yet\n")
     done = typed("config", "diff", "-c", str(path))
     assert (done.status, "there are no versions yet" in done.err) == (1, True)
 

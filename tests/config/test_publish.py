@@ -168,6 +168,15 @@ def test_texts_with_different_secrets_are_not_merged(desk: Desk) -> None:
     assert caught.value.merged is None
 
 
+def test_a_new_secret_of_ours_is_not_lost_in_a_merge(desk: Desk) -> None:
+    desk.publish(SECRETS)
+    begun = digest_of(SECRETS.encode())
+    desk.publish(SECRETS.replace("a: {}", "b: {}"))
+    with pytest.raises(PublishConflict) as caught:
+        desk.publish(SECRETS.replace("hunter2-admin", "hunter3-admin"), begun)
+    assert caught.value.merged is None, "its hole would stand for the old secret"
+
+
 def test_a_link_stays_a_link(desk: Desk, tmp_path: Path) -> None:
     real = tmp_path / "real.yaml"
     desk.path.rename(real)

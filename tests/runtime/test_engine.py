@@ -403,6 +403,7 @@ async def test_a_reload_reaches_what_is_not_read_from_the_generation(tmp_path: P
 
     def write(**tree: Any) -> None:
         settings = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
+        settings |= {"admin": {"ui": {"data": str(tmp_path / "admin")}}}
         path.write_text(json.dumps({"reload": {"watch": False}, **settings, **tree}))
 
     write(contexts={"one": {}}, audiosocket={"port": 0, "context": "one"})
@@ -512,6 +513,7 @@ async def test_a_reload_opens_and_shuts_the_audiosocket_port(tmp_path: Path) -> 
     def write(**audiosocket: Any) -> None:
         fixed = {"health": {"port": 0}, "calls": {"directory": str(tmp_path)}}
         fixed |= {"contexts": {"demo": {}}, "reload": {"watch": False}}
+        fixed |= {"admin": {"ui": {"data": str(tmp_path / "admin")}}}
         path.write_text(json.dumps({**fixed, "audiosocket": {"port": port, **audiosocket}}))
 
     write()

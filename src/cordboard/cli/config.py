@@ -93,8 +93,11 @@ def history(
     if json:
         print_json(rows)
         return
+    if not rows:
+        print(f"there are no versions of {config} yet")
+        return
     terminal().print(versions_table(rows))
-    if in_file not in {version.digest for version in found[:1]}:
+    if in_file != found[0].digest:
         print(f"{config} has been changed since; the engine notes it when it loads the file")
 
 
@@ -129,7 +132,8 @@ def restore(
     content = versions.content(version)
     name = versions.find(version)[:SHOWN]
     _publish(
-        content.decode("utf-8"),
+        _text(content, Path(f"version {name}")),
+        _bytes(config),
         config,
         versions,
         ("restore", why or f"back to {name}"),
@@ -173,13 +177,15 @@ def _edit(
 ) -> None:
     from cordboard.config.edit.apply import apply
 
-    text = apply(_bytes(config).decode("utf-8"), [edit(_path(key))])
+    before = _bytes(config)
+    text = apply(_text(before, config), [edit(_path(key))], str(config))
     names = str(config), f"{config} with the change"
-    _publish(text, config, _versions(config, data), ("cli", why), names=names, yes=yes)
+    _publish(text, before, config, _versions(config, data), ("cli", why), names=names, yes=yes)
 
 
 def _publish(
     text: str,
+    before: bytes,
     config: Path,
     versions: Versions,
     origin: tuple[Origin, str],
@@ -191,7 +197,6 @@ def _publish(
     from cordboard.config.publish import publish
     from cordboard.config.versions import Author
 
-    before = _bytes(config)
     if text.encode("utf-8") == before:
         print(f"{config}: nothing has changed")
         return
@@ -213,8 +218,8 @@ def _print_diff(before: bytes, after: bytes, names: tuple[str, str], config: Pat
         print("no differences")
         return
     try:
-        shown = [_hidden(content, config) for content in (before, after)]
-    except (ConfigError, UnicodeDecodeError) as error:
+        shown = _hidden(before, after, config)
+    except ConfigError as error:
         print(f"the differences are not shown, since secrets cannot be found in them: {error}")
         return
     old, new = (text.splitlines() for text in shown)
@@ -222,11 +227,21 @@ def _print_diff(before: bytes, after: bytes, names: tuple[str, str], config: Pat
     print("\n".join(found) if found else "only secrets, or line breaks, differ")
 
 
-def _hidden(content: bytes, config: Path) -> str:
+def _hidden(before: bytes, after: bytes, config: Path) -> list[str]:
+    """Return two texts with holes for the secrets of both: one that is a comment in the new text
+    may still be in use."""
     from cordboard.config.edit.holes import hide, secret_values
 
-    text = content.decode("utf-8")
-    return hide(text, secret_values(text, config, os.environ)).text
+    texts = [_text(content, config) for content in (before, after)]
+    known = [secret_values(text, config, os.environ) for text in texts]
+    every = frozenset().union(*(secrets or () for secrets in known))
+    return [hide(text, own, every).text for text, own in zip(texts, known, strict=True)]
+
+
+def _text(content: bytes, config: Path) -> str:
+    from cordboard.config.load import decoded
+
+    return "\ufeff" * content.startswith(b"\xef\xbb\xbf") + decoded(content, config)
 
 
 def _versions(config: Path, data: Path | None) -> Versions:

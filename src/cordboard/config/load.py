@@ -70,14 +70,14 @@ def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None)
     """Read, expand and check the file. Raises `ConfigError` with every problem at once. `plugins`
     are the parts that it may name; default: the installed ones."""
     content = _content(path)
-    loaded = read(_decoded(content, path), path, environ, plugins)
+    loaded = read(decoded(content, path), path, environ, plugins)
     digests = {path: digest_of(content), **loaded.digests}
     return replace(loaded, digests=digests, content=content)
 
 
 def text_of(path: Path) -> str:
     """Return the text of a configuration file. Raises `ConfigError`."""
-    return _decoded(_content(path), path)
+    return decoded(_content(path), path)
 
 
 def _content(path: Path) -> bytes:
@@ -90,7 +90,8 @@ def _content(path: Path) -> bytes:
         raise ConfigError([ConfigProblem(message, file=str(path))]) from None
 
 
-def _decoded(content: bytes, path: Path) -> str:
+def decoded(content: bytes, path: Path) -> str:
+    """Return the text of a file's bytes, without a byte order mark. Raises `ConfigError`."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -145,11 +145,13 @@ def _conflict(
         begun_with = _hidden(versions.content(base), known)
     except (NotThere, ConfigError):
         return PublishConflict(theirs.text, digest, None, [])
+    secrets = begun_with.secrets
     if not HOLE.search(text):
         with suppress(ConfigError):
-            text = hide(text, known(text)).text
+            ours = hide(text, known(text))
+            text, secrets = ours.text, ours.secrets
     merged, conflicts = merge(begun_with.text, text, theirs.text)
-    if begun_with.secrets != theirs.secrets:  # the holes of the two do not stand for the same
+    if not secrets == begun_with.secrets == theirs.secrets:  # a hole has several meanings
         merged = None
     return PublishConflict(theirs.text, digest, merged, conflicts)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +34,9 @@ SHORTEST_PREFIX = 4
 """Characters of a digest that may stand for it."""
 _MOST_KIB = 2_048
 _MOST_LOG_KIB = 65_536
+LONGEST_WAIT_S = 5.0
+"""Seconds to wait for another process that holds the lock."""
+_LOOK_AGAIN_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +77,33 @@ class Versions:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the folder, also against other processes. Raises `VersionsUnusable`."""
+        """Hold the lock of the folder, also against other processes. Raises `VersionsUnusable`,
+        also if another process holds it for `LONGEST_WAIT_S`: a stopped one must not keep an engine
+        from starting, reloading or ending."""
         try:
             private_files.make_folder(self._objects)
             descriptor = private_files.open_lock(self._folder / "lock")
         except OSError as error:
             raise self._unusable(error) from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._wait_for(descriptor)
             yield
         finally:
             os.close(descriptor)
+
+    def _wait_for(self, descriptor: int) -> None:
+        end = time.monotonic() + LONGEST_WAIT_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise self._unusable(OSError("another process holds their lock")) from None
+                time.sleep(_LOOK_AGAIN_S)  # the system has no wait with a limit
+            except OSError as error:  # some network file systems have no locks
+                raise self._unusable(error) from None
+            else:
+                return
 
     def keep(self, content: bytes) -> str:
         """Store a text and return its digest. Idempotent. Raises `VersionsUnusable`."""
@@ -156,6 +176,18 @@ class Versions:
                 **{"from": author.source},
             )
         return digest
+
+    def begun_with(self, content: bytes) -> str:
+        """Store the text that an engine starts with and return its digest. A known version is not
+        in place again just because the file got a newer one while the engine started. Takes the
+        lock. Raises `VersionsUnusable`."""
+        with self.locked():
+            digest = self.keep(content)
+            if any(version.digest == digest for version in self.history()):
+                with suppress(OSError):
+                    if content_of(Path(self._file), _MOST_KIB) != content:
+                        return digest
+            return self.add(content, Author())
 
     def loaded(self, digest: str, generation: int, result: Literal["applied", "refused"]) -> None:
         """Note that an engine has read a version, unless this is noted already: an engine may be

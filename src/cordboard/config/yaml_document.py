@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import Event
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.parser import Parser
 from ruamel.yaml.reader import ReaderError
 
 from cordboard.errors import ConfigError, ConfigProblem
@@ -138,9 +140,15 @@ def parse(text: str, file: str) -> Document:
     Lesser problems (duplicate keys, tags) are in `problems` of the result, next to the readable
     values, so that a caller can continue and report everything at once.
     """
+    return parse_events(text, file)[0]
+
+
+def parse_events(text: str, file: str) -> tuple[Document, list[Event]]:
+    """Like `parse`, with the events of the YAML parser: scanning a text twice takes twice as
+    long."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Parser, yaml.Composer = _RecordingParser, _LimitedComposer
     try:
-        yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = _LimitedComposer
         root = yaml.compose(text)
     except _TooMuch as error:
         place = _marked_place(error)
@@ -162,11 +170,24 @@ def parse(text: str, file: str) -> Document:
         found = "a list" if isinstance(root, SequenceNode) else "a single value"
         message = f"expected a mapping (`key: value` lines), found {found}"
         raise ConfigError([_problem(message, "", file, _place(root, root))])
-    return _Builder(file).build(root)
+    return _Builder(file).build(root), yaml.parser.events
 
 
 class _TooMuch(MarkedYAMLError):
     """The text is beyond `MAX_DEPTH` or `MAX_VALUES`."""
+
+
+class _RecordingParser(Parser):
+    """Keeps the events that it has given to the composer."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self.events: list[Event] = []
+
+    def get_event(self) -> Any:
+        event = super().get_event()
+        self.events.append(event)
+        return event
 
 
 class _LimitedComposer(Composer):

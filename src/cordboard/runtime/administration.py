@@ -71,14 +71,9 @@ class Administration:
         source, versions = self._source, self._versions
         if source is None or versions is None or not source.content:
             return
-
-        def keep() -> str:
-            with versions.locked():
-                return versions.add(source.content, Author())
-
         generation = self._succession.generation
         try:
-            generation.version = await asyncio.to_thread(keep)
+            generation.version = await asyncio.to_thread(versions.begun_with, source.content)
         except VersionsUnusable as error:
             self._not_kept(error)
         await self._note_load(generation.version, "applied")

@@ -288,3 +288,8 @@ def test_nan_and_types_are_told_apart() -> None:
     assert same([math.nan], [math.nan])
     assert not same(1, True)
     assert not same([1], [1.0])
+
+
+def test_a_comment_below_a_value_that_gets_several_lines_stays_a_comment() -> None:
+    text = "a: 2  # of a\n  # more\nb: 1\n"
+    assert apply(text, [Set(("a",), "x\ny")]) == 'a: "x\\ny"  # of a\n  # more\nb: 1\n'

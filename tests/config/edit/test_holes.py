@@ -63,6 +63,29 @@ def test_a_text_that_cannot_be_loaded_hides_by_the_names_of_keys() -> None:
     assert "${KEY:-none}" in shown.text
 
 
+def test_without_the_environment_texts_of_servers_and_keys_in_addresses_are_hidden() -> None:
+    text = """\
+asterisk: {url: "${ARI_URL}"}
+mcp:
+  servers:
+    shop:
+      env: {SHOP_ID: hunter2-17, LANG: en}
+      url: https://anna:hunter2@example.org/mcp/hunter2abcdef0123456789/x?id=hunter2
+"""
+    shown = hidden(text)
+    assert known(text) is None
+    assert "hunter2" not in shown.text
+    assert ("LANG: en" in shown.text, "${ARI_URL}" in shown.text) == (True, True)
+    assert put_back(shown.text, shown, known) == text
+
+
+def test_a_secret_is_hidden_in_comments_and_however_it_is_escaped() -> None:
+    text = TEXT.replace("Hello.", '"My key is hunter2\\x2dadmin."') + "# was: hunter2-header\n"
+    shown = hidden(text)
+    assert ("x2dadmin" in shown.text, "hunter2-header" in shown.text) == (False, False)
+    assert put_back(shown.text, shown, known) == text
+
+
 def test_a_text_that_is_no_yaml_is_not_shown() -> None:
     with pytest.raises(ConfigError):
         hide("token: [hunter2\n", None)

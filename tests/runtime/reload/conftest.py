@@ -117,15 +117,21 @@ class Stand:
         self.path.write_text(json.dumps(whole, indent=1))
 
     async def begin(
-        self, *, wait: bool = True, meanwhile: Callable[[], None] = lambda: None
+        self,
+        *,
+        wait: bool = True,
+        loading: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start on what was written; `wait` until the servers have settled."""
+        """Start on what was written; `wait` until the servers have settled. `loading` is called
+        once the file has been read, `meanwhile` before the first reload."""
         source = ConfigSource(self.path, os.environ, register_secrets=self.secrets.update)
         loaded: LoadedConfig = source.load()
         source = ConfigSource(
             self.path, os.environ, loaded.digests, loaded.content, self.secrets.update
         )
         self.versions = Versions(self._folder / "versions", self.path)
+        loading()
 
         async def no_models(config: Config) -> None:
             return None

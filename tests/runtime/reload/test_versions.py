@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cordboard.calls import events
 from cordboard.config.files import digest_of
-from cordboard.config.publish import PublishConflict
+from cordboard.config.publish import PublishConflict, publish
 from cordboard.config.stored_secrets import StoredSecrets
-from cordboard.config.versions import Author
-from cordboard_testkit.patience import until
+from cordboard.config.versions import Author, Versions
+from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Stand, context
 
@@ -54,6 +56,25 @@ async def test_a_comment_makes_a_version_without_a_new_generation(stand: Stand) 
     (offered,) = [event for event in stand.events if isinstance(event, events.Offered)]
     assert offered.config == digest_of(stand.path.read_bytes())
     assert stand.versions.latest() == offered.config
+
+
+async def test_a_text_published_while_the_engine_starts_stays_the_newest(stand: Stand) -> None:
+    stand.write(contexts={"demo": context(greeting="One.")})
+    before = stand.path.read_text()
+    versions = Versions(stand.path.parent / "versions", stand.path)
+
+    def other() -> None:
+        after = before.replace("One.", "Two.")
+        publish(after, digest_of(before.encode()), ANNA, stand.path, versions, {})
+
+    await stand.begin(loading=other)
+    await stand.ring()
+    assert named(stand) == "One."
+    newest, oldest = stand.versions.history()
+    assert (newest.author, newest.result) == (ANNA, "")
+    assert (oldest.digest, oldest.result) == (digest_of(before.encode()), "applied")
+    assert (await stand.reload()).applied
+    assert stand.versions.history()[0].result == "applied"
 
 
 async def test_a_file_that_is_refused_is_no_version(stand: Stand) -> None:
@@ -118,3 +139,15 @@ async def test_without_room_for_versions_calls_go_on_and_name_none(stand: Stand)
     assert (await stand.ring()).greeting == "Two."
     assert {e.config for e in stand.events if isinstance(e, events.Offered)} == {""}
     assert len(stand.logged("config_version_not_kept")) == 2
+
+
+async def test_a_lock_that_is_never_released_holds_up_no_start_and_no_reload(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.config.versions.LONGEST_WAIT_S", 0.1)
+    with Versions(stand.path.parent / "versions", stand.path).locked():
+        await asyncio.wait_for(begun(stand), PATIENCE)
+        (problem,) = (await stand.reload()).problems
+    assert "another process holds" in problem.message
+    assert (await stand.reload()).problems == ()
+    assert len(stand.versions.history()) == 1

@@ -48,7 +48,7 @@ from cordboard.config.edit.emit import (
     quote_among,
     style_of,
 )
-from cordboard.config.edit.tree import Entry, Node, read_tree, significant
+from cordboard.config.edit.tree import Entry, Node, parse_tree, significant
 from cordboard.config.yaml_document import KeyPath, dotted, parse
 from cordboard.errors import ConfigError, EditRefused
 
@@ -57,11 +57,11 @@ _HEADER = re.compile(r"[|>][-+0-9]*")
 _STRANGE_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 
 
-def apply(text: str, edits: Iterable[Edit]) -> str:
+def apply(text: str, edits: Iterable[Edit], file: str = "") -> str:
     """Return the text with the edits, in their order. Raises `EditRefused`, and `ConfigError` for a
-    text that is not YAML."""
+    text that is not YAML; these name `file`."""
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
-    document = parse(text, "")
+    document, root = parse_tree(text, file)
     if document.problems:
         raise EditRefused(f"mend the text first: {document.problems[0]}")
     if _STRANGE_BREAK.search(text):
@@ -71,18 +71,20 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     for edit in edits:
         check_new(edit)
         before, data = data, apply_to_data(data, edit)
-        edited = _edited(edited, edit, before, data)
+        edited, root = _edited(edited, root, edit, before, data)
     trimmed = edited.removesuffix("\n").removesuffix("\r")
     if ended is not text and same(parse(trimmed, "").tree, data):  # not the end of a `|` text
         edited = trimmed
     return bom + edited
 
 
-def _edited(text: str, edit: Edit, before: dict[str, Any], data: dict[str, Any]) -> str:
-    """Return the text with one edit, which turns the values `before` into `data`."""
+def _edited(
+    text: str, root: Node, edit: Edit, before: dict[str, Any], data: dict[str, Any]
+) -> tuple[str, Node]:
+    """Return the text with one edit, which turns the values `before` into `data`, and its root."""
     try:
-        edited = _Editor(text, edit, before).edited()
-        after = parse(edited, "")
+        edited = _Editor(text, root, edit, before).edited()
+        after, root = parse_tree(edited, "")
     except ConfigError as error:
         raise EditRefused(f"the text would not be YAML: {error}; edit it as text") from None
     if after.problems:
@@ -91,7 +93,7 @@ def _edited(text: str, edit: Edit, before: dict[str, Any], data: dict[str, Any])
         raise EditRefused(
             f"{dotted(edit.path)} is written in a way that is read-only; edit it as text"
         )
-    return edited
+    return edited, root
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,13 @@ class _Place:
 class _Editor:
     """One edit of a text that ends with a line break."""
 
-    def __init__(self, text: str, edit: Edit, data: dict[str, Any]) -> None:
+    def __init__(self, text: str, root: Node, edit: Edit, data: dict[str, Any]) -> None:
         self._text = text
         self._edit = edit
         self._data: dict[str, Any] | None = data
         """Values of the text; None until they are needed again."""
         self._break = "\r\n" if "\r\n" in text else "\n"
-        self._tree: Node | None = read_tree(text)
+        self._tree: Node | None = root
         self._style = style_of(self._root, text)
         self._splices: list[tuple[int, int, str]] = []
 
@@ -147,7 +149,8 @@ class _Editor:
     @property
     def _root(self) -> Node:
         if self._tree is None:
-            self._tree = read_tree(self._text)
+            document, self._tree = parse_tree(self._text, "")
+            self._data = document.tree
         return self._tree
 
     def _splice(self, start: int, end: int, new: str) -> None:
@@ -237,7 +240,8 @@ class _Editor:
 
     def _value(self, path: KeyPath) -> Any:
         if self._data is None:
-            self._data = parse(self._text, "").tree
+            document, self._tree = parse_tree(self._text, "")
+            self._data = document.tree
         value: Any = self._data
         for part in path:
             value = child(value, part)
@@ -336,6 +340,9 @@ class _Editor:
             dash = column_of(self._text, old.start) - indent if on_line else 2
             new = block(value, indent, style, old, dash=0 if entry.key is not None else dash)
             if not old.is_block:
+                deeper = self._region_end(entry) > self._next_line(entry.end)
+                if new.head.startswith(("|", ">")) and deeper:  # a comment would become text
+                    new = Emitted(flow(value, '"'))
                 self._replace_inline(entry, new)
             elif old.kind == "scalar":
                 self._replace_block_text(entry, new)

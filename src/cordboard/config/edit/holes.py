@@ -8,20 +8,21 @@ value would be shown or spoken. References (`${NAME}`) are no secrets and stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cordboard.config.edit.tree import Node, read_tree
+from cordboard.config.edit.tree import Node, parse_tree
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins
-from cordboard.config.secrets import SHORTEST_SECRET, names_a_secret
-from cordboard.config.yaml_document import parse
+from cordboard.config.remote_url import path_secrets
+from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
 from cordboard.errors import ConfigError, EditRefused
 
 HOLE = re.compile(r"«secret:(\d+)»")
-_NO_SECRET = re.compile(r"(?i)|~|null|true|false|[-+.\d_]+|https?://[^?]*")
-"""Values under a name such as `max_tokens` or `token_url` that are no secrets."""
+_NO_SECRET = re.compile(r"(?i)|~|null|true|false|[-+.\d_]+")
+"""Values under a name such as `max_tokens` that are no secrets."""
+_ADDRESS = re.compile(r"[a-z]+://\S*")
 _SHORTEST_PART = 8
 """Characters of a secret that is searched for inside other texts, such as an address."""
 
@@ -37,23 +38,32 @@ class Hidden:
     """Where they are in the original text."""
 
 
-def hide(text: str, known: Collection[str] | None) -> Hidden:
-    """Replace the literal secrets of a text. `known`: its secret values (`secret_values`); None =
-    unknown, because the text cannot be loaded: then the names of the keys decide. Raises
-    `ConfigError` for a text that is not YAML."""
+def hide(
+    text: str, known: Collection[str] | None, elsewhere: Collection[str] = frozenset()
+) -> Hidden:
+    """Replace the literal secrets of a text, also in comments. `known`: its secret values
+    (`secret_values`); None = unknown, because the text cannot be loaded: then the names of the keys
+    decide. `elsewhere`: secret values of a text that is shown beside this one. Raises `ConfigError`
+    for a text that is not YAML."""
     bom = text.startswith("\ufeff")
-    parse(text[bom:], "")
-    spans: list[tuple[int, int]] = []
-    for node, name in _texts(read_tree(text[bom:]), ""):
-        spans += [
-            (start + bom, end + bom) for start, end in _secrets(node, name, text[bom:], known)
-        ]
-    shown, at = [], 0
+    body = text[bom:]
+    _, root = parse_tree(body, "")
+    parts = [part for part in {*(known or ()), *elsewhere} if len(part) >= _SHORTEST_PART]
+    whole = [
+        (node.start, node.end)
+        for node, name, holder in _texts(root, "", "")
+        if _is_secret(node, name, holder, known)
+        or any(part in node.value and part not in body[node.start : node.end] for part in parts)
+    ]
+    keys = [(key.start, key.end) for key in _keys(root)]
+    spans = sorted([*whole, *_found(body, parts, [*whole, *keys])])
+    shown, at = ["\ufeff" * bom], 0
     for number, (start, end) in enumerate(spans, 1):
-        shown += [text[at:start], f"«secret:{number}»"]
+        shown += [body[at:start], f"«secret:{number}»"]
         at = end
-    sources = tuple(text[start:end] for start, end in spans)
-    return Hidden("".join(shown) + text[at:], sources, tuple(spans))
+    sources = tuple(body[start:end] for start, end in spans)
+    places = tuple((start + bom, end + bom) for start, end in spans)
+    return Hidden("".join(shown) + body[at:], sources, places)
 
 
 def secret_values(
@@ -92,28 +102,43 @@ def put_back(text: str, original: Hidden, known: Callable[[str], Collection[str]
     return result
 
 
-def _texts(node: Node, name: str) -> list[tuple[Node, str]]:
-    """Return the scalars that are values, each with the key that names it."""
+def _texts(node: Node, name: str, holder: str) -> Iterator[tuple[Node, str, str]]:
+    """Yield the scalars that are values, each with the key that names it and the key above."""
     if node.kind == "scalar":
-        return [(node, name)]
-    found: list[tuple[Node, str]] = []
+        yield node, name, holder
     for entry in node.entries:
-        found += _texts(entry.value, entry.key.value if entry.key is not None else name)
-    return found
+        if entry.key is not None:
+            yield from _texts(entry.value, entry.key.value, name)
+        else:
+            yield from _texts(entry.value, name, holder)
 
 
-def _secrets(
-    node: Node, name: str, text: str, known: Collection[str] | None
-) -> list[tuple[int, int]]:
-    """Return the secret spans of a scalar: all of it, or parts."""
+def _keys(root: Node) -> Iterator[Node]:
+    for node in root.walk():
+        yield from (entry.key for entry in node.entries if entry.key is not None)
+
+
+def _is_secret(node: Node, name: str, holder: str, known: Collection[str] | None) -> bool:
+    """Return True if all of a scalar is a secret."""
     value = node.value.replace("$$", "$")
     if not value or "${" in node.value.replace("$$", ""):
-        return []
-    by_name = known is None and names_a_secret(name) and not _NO_SECRET.fullmatch(node.value)
-    if by_name or (known is not None and len(value) >= SHORTEST_SECRET and value in known):
-        return [(node.start, node.end)]
-    parts = [part for part in known or () if len(part) >= _SHORTEST_PART and part in node.value]
+        return False
+    if known is not None:
+        return len(value) >= SHORTEST_SECRET and value in known
+    if _ADDRESS.fullmatch(value):
+        return "@" in value or "?" in value or bool(path_secrets(value))
+    by_name = names_a_secret(name) and not _NO_SECRET.fullmatch(value)
+    return by_name or (holder in ("env", "headers") and not is_ordinary(value))
+
+
+def _found(
+    text: str, parts: Collection[str], without: Collection[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the places of secrets in a text that do not touch the spans `without`."""
     if not parts:
-        return []
+        return
     pattern = "|".join(re.escape(part) for part in sorted(parts, key=len, reverse=True))
-    return [match.span() for match in re.compile(pattern).finditer(text, node.start, node.end)]
+    for match in re.finditer(pattern, text):
+        start, end = match.span()
+        if all(end <= one or other <= start for one, other in without):
+            yield start, end

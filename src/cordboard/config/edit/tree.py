@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ruamel.yaml import YAML
 from ruamel.yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -20,6 +19,8 @@ from ruamel.yaml.events import (
     ScalarEvent,
     SequenceStartEvent,
 )
+
+from cordboard.config.yaml_document import Document, parse_events
 
 _GAP = re.compile(r"#[^\n]*|\s+|[^\s#]")
 """Parts of the text between two nodes: comments, blanks, and characters of the syntax."""
@@ -92,13 +93,13 @@ class Entry:
         return key is not None and (key.kind != "scalar" or self.start < key.start)
 
 
-def read_tree(text: str) -> Node:
-    """Return the root. `text` is one that `yaml_document.parse` accepts."""
-    yaml = YAML(typ="safe", pure=True)
-    events = iter(yaml.parse(text))
+def parse_tree(text: str, file: str) -> tuple[Document, Node]:
+    """Return the values and the root of a text. Raises `ConfigError` as `parse` does."""
+    document, found = parse_events(text, file)
+    events = iter(found)
     for event in events:
         if isinstance(event, NodeEvent):
-            return _Reader(text, events).node(event)
+            return document, _Reader(text, events).node(event)
     raise ValueError("the text has no value")
 
 
