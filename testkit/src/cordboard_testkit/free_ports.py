@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import random
 import socket
+from collections import deque
 
 from cordboard.errors import KitError
 
 # Linux assigns 32768-60999 by default (ip_local_port_range); Debian's services live below 10000.
 _LOWEST, _HIGHEST = 10_000, 32_000
 _ATTEMPTS = 400
+_GIVEN: deque[int] = deque(maxlen=256)
+"""The last ports that were given out: they may not be bound yet."""
 
 
 def free_port() -> int:
@@ -25,8 +28,10 @@ def free_port_range(count: int) -> range:
     """`count` consecutive free ports; an even first port when `count` > 1 (RTP wants pairs)."""
     for _ in range(_ATTEMPTS):
         first = random.randrange(_LOWEST, _HIGHEST - count, 2)  # noqa: S311 - not a secret
-        if all(_is_free(port) for port in range(first, first + count)):
-            return range(first, first + count)
+        found = range(first, first + count)
+        if not any(port in _GIVEN for port in found) and all(map(_is_free, found)):
+            _GIVEN.extend(found)
+            return found
     raise KitError(f"no {count} consecutive free ports between {_LOWEST} and {_HIGHEST}")
 
 
