@@ -21,6 +21,9 @@ class Permission(StrEnum):
     CALLS_READ = "calls.read"
     CALLS_CONTROL = "calls.control"
     CALLS_LISTEN = "calls.listen"
+    CALLS_NOTE = "calls.note"
+    """Notes, tags, reviews and flags."""
+    CALLS_EXPORT = "calls.export"
     RECORDINGS_PLAY = "recordings.play"
     PERSONAL = "personal"
     """Numbers and words unmasked."""
@@ -32,7 +35,20 @@ class Permission(StrEnum):
     TOOLS_TRY_IDEMPOTENT = "tools.try.idempotent"
     TOOLS_TRY_DESTRUCTIVE = "tools.try.destructive"
     MCP_READ = "mcp.read"
+    TRY_CHAT = "try.chat"
+    TRY_CALL = "try.call"
     MCP_CONTROL = "mcp.control"
+    MCP_ACCEPT = "mcp.accept"
+    """Accept changed definitions of a server's tools."""
+    PROVIDERS_READ = "providers.read"
+    PROVIDERS_CHECK = "providers.check"
+    """Ask services that may cost money: checks, samples of voices."""
+    SECRETS_LIST = "secrets.list"
+    SECRETS_WRITE = "secrets.write"
+    ANALYTICS_READ = "analytics.read"
+    ALARMS_READ = "alarms.read"
+    ALARMS_ACKNOWLEDGE = "alarms.acknowledge"
+    DATA_ERASE = "data.erase"
     ENGINE_READ = "engine.read"
     ENGINE_CONTROL = "engine.control"
     PEOPLE_MANAGE = "people.manage"
@@ -56,17 +72,36 @@ class Grant(StrEnum):
 
 _P = Permission
 _VIEWER = frozenset(
-    {_P.CALLS_READ, _P.CONFIG_READ, _P.TOOLS_READ, _P.MCP_READ, _P.ENGINE_READ},
+    {
+        _P.CALLS_READ,
+        _P.CALLS_NOTE,
+        _P.CONFIG_READ,
+        _P.TOOLS_READ,
+        _P.MCP_READ,
+        _P.PROVIDERS_READ,
+        _P.ANALYTICS_READ,
+        _P.ALARMS_READ,
+        _P.ENGINE_READ,
+    },
 )
 _OPERATOR = _VIEWER | {
     _P.CALLS_CONTROL,
+    _P.CALLS_EXPORT,
     _P.CONFIG_DRAFT,
+    _P.TRY_CHAT,
+    _P.TRY_CALL,
+    _P.ALARMS_ACKNOWLEDGE,
     _P.TOOLS_TRY_READ_ONLY,
     _P.TOOLS_TRY_IDEMPOTENT,
     _P.MCP_CONTROL,
 }
 _ADMIN = _OPERATOR | {
     _P.TOOLS_TRY_DESTRUCTIVE,
+    _P.MCP_ACCEPT,
+    _P.PROVIDERS_CHECK,
+    _P.SECRETS_LIST,
+    _P.SECRETS_WRITE,
+    _P.DATA_ERASE,
     _P.ENGINE_CONTROL,
     _P.PEOPLE_MANAGE,
     _P.AUDIT_READ,
@@ -88,6 +123,11 @@ _OF_ALL_CONTEXTS = frozenset(
         _P.CONFIG_DRAFT,
         _P.CONFIG_PUBLISH,
         _P.MCP_CONTROL,
+        _P.MCP_ACCEPT,
+        _P.PROVIDERS_CHECK,
+        _P.SECRETS_LIST,
+        _P.SECRETS_WRITE,
+        _P.DATA_ERASE,
         _P.ENGINE_CONTROL,
         _P.PEOPLE_MANAGE,
         _P.AUDIT_READ,

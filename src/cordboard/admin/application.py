@@ -26,7 +26,16 @@ from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from cordboard.accounts.rights import Permission
-from cordboard.admin.endpoint import UNRECORDED, Ask, Caller, Endpoint, Open, Scope, Takes
+from cordboard.admin.endpoint import (
+    UNRECORDED,
+    Ask,
+    Caller,
+    Endpoint,
+    NotModified,
+    Open,
+    Scope,
+    Takes,
+)
 from cordboard.admin.guard import SAFE, Arrival, Guard, joined
 from cordboard.admin.services import AdminServices
 from cordboard.api.answers import JsonAnswer, read_body, to_json
@@ -147,9 +156,12 @@ class AdminApplication:
                 request=request.scope["cordboard.request"],
                 caller=None,
                 params=request.path_params,
+                if_none_match=joined(request.headers).get("if-none-match", ""),
             )
             try:
                 return await self._answer(ask, request)
+            except NotModified:
+                return Response(status_code=304, headers={"ETag": ask.etag})
             except Exception as error:  # noqa: BLE001 - task border of a request
                 return _refusal(await self._explained(ask, error), ask.request)
 
@@ -172,7 +184,12 @@ class AdminApplication:
         given = await endpoint.does(ask)
         if endpoint.audit != UNRECORDED and ask.done is None:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
-        answer = JsonAnswer(await services.run(_written, given))
+        if isinstance(given, Response):
+            answer = given
+        else:
+            answer = JsonAnswer(await services.run(_written, given))
+        if ask.etag:
+            answer.headers["ETag"] = ask.etag
         if ask.new_session is not None:
             self._set_cookie(answer, ask.new_session, ask.arrival)
         return answer

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
 
 from cordboard.accounts.audit import AuditEntry
 from cordboard.accounts.rights import Permission, Rights
@@ -44,6 +45,17 @@ class Done(Gives):
     """It was done."""
 
     done: Literal[True] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Answers that are not JSON: the handler returns a `Response` of one of these media types."""
+
+    types: tuple[str, ...]
+
+
+class NotModified(Exception):
+    """The caller has the present state already: the answer is 304."""
 
 
 class Open(Enum):
@@ -95,6 +107,10 @@ class Ask:
     """An instance of `Endpoint.asks`."""
     context: str = ""
     """The context that the request is about, if it is about one."""
+    if_none_match: str = ""
+    """The header of a GET."""
+    etag: str = ""
+    """Set by `unchanged`; sent with the answer."""
     new_session: str | None = None
     """Set by the handler: the token of a session that begins here; empty to sign out."""
     done: tuple[int, AuditEntry] | None = None
@@ -106,6 +122,14 @@ class Ask:
         if self.caller is None:
             raise RequestRefused(401, "signed_out", "sign in first")
         return self.caller
+
+    def unchanged(self, digest: str) -> None:
+        """Send `digest` as the answer's ETag: it stands for all that the answer depends on, the
+        caller's rights too. Raises `NotModified` if the caller has this answer already."""
+        self.etag = f'"{digest}"'
+        known = {tag.strip().removeprefix("W/") for tag in self.if_none_match.split(",")}
+        if self.etag in known:
+            raise NotModified
 
     def need(self, permission: Permission) -> None:
         """Raise `RequestRefused` 403 unless the caller has this right too."""
@@ -136,7 +160,7 @@ class Ask:
 OneContext: TypeAlias = Callable[[Ask], str | None]
 """Returns the context that a request is about; None if there is no such thing. May raise
 `RequestRefused` for what the table cannot say, such as a permission that depends on a tool."""
-Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel]]
+Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel | Response]]
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 UNRECORDED = ""
 """Value of `audit` for what changes nothing and shows nothing personal."""
@@ -152,7 +176,7 @@ class Endpoint:
     scope: Scope | OneContext
     takes: type[Takes] | None
     """The JSON body; None for none."""
-    gives: type[BaseModel]
+    gives: type[BaseModel] | Content
     audit: str
     """Name of the act in the audit, or `UNRECORDED`."""
     does: Handler

@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import calls, engine, people, session
 from cordboard.admin.application import BASE
-from cordboard.admin.endpoint import Endpoint, Open, Scope
+from cordboard.admin.endpoint import Content, Endpoint, Open, Scope
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
@@ -50,9 +50,10 @@ _ERROR: dict[str, Any] = {
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of all endpoints."""
     taken = [kind for each in ENDPOINTS for kind in (each.takes, each.asks) if kind is not None]
+    given = [each.gives for each in ENDPOINTS if not isinstance(each.gives, Content)]
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         *((kind, "validation") for kind in dict.fromkeys(taken)),
-        *((kind, "serialization") for kind in dict.fromkeys(each.gives for each in ENDPOINTS)),
+        *((kind, "serialization") for kind in dict.fromkeys(given)),
     ]
     _, schemas = models_json_schema(models, ref_template=_REFERENCES)
     paths: dict[str, dict[str, Any]] = {}
@@ -77,6 +78,10 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
     def of(name: str) -> dict[str, Any]:
         return {"application/json": {"schema": {"$ref": _REFERENCES.format(model=name)}}}
 
+    if isinstance(endpoint.gives, Content):
+        content: dict[str, Any] = {kind: {} for kind in endpoint.gives.types}
+    else:
+        content = of(endpoint.gives.__name__)
     about = (endpoint.does.__doc__ or "").strip().split("\n\n")
     operation: dict[str, Any] = {
         "operationId": endpoint.does.__name__,
@@ -87,7 +92,7 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
             for name in endpoint.parameters
         ],
         "responses": {
-            "200": {"description": "It was done.", "content": of(endpoint.gives.__name__)},
+            "200": {"description": "It was done.", "content": content},
             "default": {
                 "description": "It was refused.",
                 "content": of("Error"),
@@ -106,8 +111,7 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
             for name, schema in query["properties"].items()
         ]
     if endpoint.takes is not None:
-        content = of(endpoint.takes.__name__)
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": of(endpoint.takes.__name__)}
     return operation
 
 
