@@ -200,6 +200,10 @@ class SchemaRefused(CordboardError):
     """A tool's parameter schema cannot or must not be used, so the tool is not offered."""
 
 
+class LockChanged(CordboardError):
+    """The accepted tools of a server are no longer those that the acceptance is based on."""
+
+
 class McpError(CordboardError):
     """An MCP server cannot be reached, started or understood."""
 

@@ -46,6 +46,7 @@ class Run:
     line: CallLine = field(default_factory=lambda: NoCaller("c1", "demo"))
     ask_id: str = "1"
     idempotency_key: str = "c1:1"
+    unrecorded: tuple[str, ...] = ()
 
     def progress(self, note: str = "") -> None:
         """Nobody waits."""

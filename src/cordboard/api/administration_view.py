@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from cordboard.errors import ConfigProblem
 from cordboard.generation.tool_listing import ToolListing
+from cordboard.mcp.definitions.acceptance import Comparison
+from cordboard.mcp.message_log import LoggedMessage, Tail
 from cordboard.mcp.supervision.status import ServerStatus
 from cordboard.mcp.trial import TestReport
 
@@ -96,6 +98,21 @@ class Administration(Protocol):
 
     async def mcp_restart(self, server_id: str) -> ServerStatus:
         """Stop a server and begin to start it again."""
+
+    def mcp_stderr(self, server_id: str, after: int) -> Tail[str]:
+        """Return the lines of a server's stderr after that number, at once."""
+
+    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+        """Return the messages to and from a server after that number, at once."""
+
+    async def mcp_lock(self) -> Sequence[Comparison]:
+        """Compare the listed tools of every server with the accepted ones. Raises `ConfigError` for
+        an unreadable file."""
+
+    async def mcp_accept(self, server_id: str, digest: str) -> None:
+        """Accept a server's tools as they were compared: `digest` is that comparison's. New calls
+        get them at once. Raises `LockChanged` if either side has changed since, and
+        `ConfigError`."""
 
     async def reload(self) -> ReloadReport:
         """Read the file again and put it into force. A bad file is a report, not an error."""

@@ -15,10 +15,7 @@ from cordboard.errors import CordboardError
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
     from cordboard.config.mcp import McpServer
-    from cordboard.mcp.definitions.lock import Lock
     from cordboard.mcp.trial import TestReport
-
-_OUTPUT = "outputSchema"
 
 
 def command(
@@ -35,6 +32,7 @@ def command(
     Exit status 1 when a server could not be inspected, or you did not confirm.
     """
     from cordboard.cli.aside import quiet, try_servers
+    from cordboard.mcp.definitions.acceptance import accept_listings, differences
     from cordboard.mcp.definitions.lock import load_lock, save_lock
 
     loaded = load_config(config)
@@ -45,12 +43,13 @@ def command(
     trials = run_async(try_servers(chosen))
     for server, trial in trials.items():
         _tell_what_is_left_out(server, trial)
-    new = _accepted(old, trials, None if servers else loaded.config.mcp.servers)
+    listings = {server: trial.listing for server, trial in trials.items() if trial.ok}
+    new = accept_listings(old, listings, None if servers else loaded.config.mcp.servers)
     if new.changed:
-        print("\n".join(_differences(old, new)))
+        print("\n".join(differences(old, new)))
         if not yes:
             typer.confirm(f"\nAccept this into {path}?", abort=True)
-        save_lock(path, new)
+        save_lock(path, new, old)
         how = "an engine that watches its file takes it; otherwise: cordboard reload"
         print(f"{path} is written; {how}")
     elif any(trial.ok for trial in trials.values()) or not trials:
@@ -77,51 +76,6 @@ def _chosen(loaded: LoadedConfig, names: Sequence[str]) -> dict[str, McpServer]:
     if names:
         return {name: known[name] for name in names}
     return {name: server for name, server in known.items() if server.enabled}
-
-
-def _accepted(
-    old: Lock, trials: Mapping[str, TestReport], all_servers: Mapping[str, McpServer] | None
-) -> Lock:
-    """Return the lock with all differences accepted, and only those marked as changed."""
-    from cordboard.mcp.definitions.lock import diff
-
-    new = old
-    for server, trial in trials.items():
-        if trial.ok:
-            candidate = new.accepted(server, trial.listing)
-            if server not in old.servers or diff(new, candidate):
-                new = candidate
-    if all_servers is not None:
-        for server in old.servers:
-            if server not in all_servers:
-                new = new.forgotten(server)
-    return new
-
-
-def _differences(old: Lock, new: Lock) -> list[str]:
-    """Return the lines to accept: the change of a changed tool, the agent's view of a new one.
-
-    The output schema of a tool is only checked, never shown to agents, so a new tool's is left out.
-    """
-    from cordboard.mcp.definitions.diff import definition_diff, heading
-
-    lines: list[str] = []
-    for server in sorted(new.changed):
-        before, after = old.servers.get(server, {}), new.servers.get(server, {})
-        if not before and not after:
-            lines.append(f"{server}: no tools")
-        for tool in sorted({*before, *after}):
-            was, now = before.get(tool), after.get(tool)
-            if now is None:
-                lines.append(heading(server, tool, "gone"))
-            elif was is None:
-                told = {k: v for k, v in now.definition.items() if k not in ("name", _OUTPUT)}
-                shown = definition_diff({"name": tool}, {"name": tool, **told})
-                lines += [heading(server, tool, "new"), *shown]
-            elif was.sha256 != now.sha256:
-                changed = definition_diff(was.definition, now.definition)
-                lines += [heading(server, tool, "changed"), *changed]
-    return lines
 
 
 def _tell_what_is_left_out(server: str, trial: TestReport) -> None:

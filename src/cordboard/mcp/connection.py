@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import anyio
 import mcp_types as types
@@ -32,6 +32,7 @@ from cordboard.errors import McpError, McpRefused, McpTimeout, McpUnavailable
 from cordboard.mcp.definitions.definition import ListedTool
 from cordboard.mcp.definitions.listing import ListingRouter, Pages, admitted
 from cordboard.mcp.large_result import whole_result
+from cordboard.mcp.message_log import MessageLog
 from cordboard.mcp.negotiation import Negotiation, is_closed
 from cordboard.mcp.printable import printable
 from cordboard.version import __version__
@@ -154,11 +155,15 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    transport: Transport, timeout: float, negotiation: Negotiation | None = None
+    transport: Transport,
+    timeout: float,
+    negotiation: Negotiation | None = None,
+    log_of_messages: MessageLog | None = None,
 ) -> AsyncIterator[Connection]:
     """Open a connection within `timeout` seconds. Raises `McpError` when it cannot be opened.
 
-    `negotiation` remembers the result of the server's earlier connections. A `McpError` raised in
+    `negotiation` remembers the result of the server's earlier connections; `log_of_messages` gets
+    all messages. A `McpError` raised in
     the body is re-raised unchanged, after the transport has been closed.
     """
     list_changed = asyncio.Event()
@@ -171,7 +176,7 @@ async def connect(
     async with (
         transport as (read, write),
         ClientSession(
-            dispatcher=(router := ListingRouter(read, write)),
+            dispatcher=(router := _router(read, write, log_of_messages)),
             message_handler=on_message,
             client_info=types.Implementation(name="cordboard", version=__version__),
         ) as session,
@@ -192,6 +197,71 @@ async def connect(
                 await asyncio.wait({listening})
     if failure is not None:  # raised out here: the SDK would wrap it in an exception group
         raise failure
+
+
+def _router(
+    read: MemoryObjectReceiveStream[SessionMessage | Exception],
+    write: MemoryObjectSendStream[SessionMessage],
+    log_of_messages: MessageLog | None,
+) -> ListingRouter:
+    if log_of_messages is None:
+        return ListingRouter(read, write)
+    return ListingRouter(_Received(read, log_of_messages), _Sent(write, log_of_messages))
+
+
+class _Received:
+    """A stream of messages that notes each one."""
+
+    def __init__(
+        self, stream: MemoryObjectReceiveStream[SessionMessage | Exception], kept: MessageLog
+    ) -> None:
+        self._stream = stream
+        self._kept = kept
+
+    async def receive(self) -> SessionMessage | Exception:
+        item = await self._stream.receive()
+        if isinstance(item, SessionMessage):
+            self._kept.note("received", item.message)
+        return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Sent:
+    """A stream for messages that notes each one."""
+
+    def __init__(self, stream: MemoryObjectSendStream[SessionMessage], kept: MessageLog) -> None:
+        self._stream = stream
+        self._kept = kept
+
+    async def send(self, item: SessionMessage) -> None:
+        self._kept.note("sent", item.message)
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 async def _listen(session: ClientSession, list_changed: asyncio.Event) -> None:

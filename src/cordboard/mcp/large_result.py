@@ -67,8 +67,13 @@ def read_large(line: bytes, tool_calls: Container[int]) -> types.JSONRPCMessage 
 
 def whole_result(result: types.CallToolResult) -> types.CallToolResult:
     """Return the result itself, or the one that it stands in for."""
-    carried = (result.meta or {}).get(_KEY)
-    return carried.result if isinstance(carried, _Whole) else result
+    return carried(result.meta) or result
+
+
+def carried(meta: object) -> types.CallToolResult | None:
+    """Return the result that an answer with this `_meta` stands in for; None if it does not."""
+    whole = meta.get(_KEY) if isinstance(meta, dict) else None
+    return whole.result if isinstance(whole, _Whole) else None
 
 
 def _parsed(line: bytes) -> Any:

@@ -211,6 +211,8 @@ class McpTool:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             run.progress(printable(self._server.mask(message or ""), 200))
 
+        if run.unrecorded:
+            self._server.messages.hide(run.unrecorded)
         changes_the_world = self.spec.effects is Effects.DESTRUCTIVE
         try:
             result = await self._server.call(

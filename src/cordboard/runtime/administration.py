@@ -9,11 +9,13 @@ name raise `KeyError` when the configuration in force has no such server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import mcp_types as types
 import structlog
 
 from cordboard.api.administration_view import Deferred, ReloadReport
@@ -25,12 +27,16 @@ from cordboard.errors import (
     ConfigError,
     ConfigProblem,
     CordboardError,
+    LockChanged,
     McpUnavailable,
     PublishRefused,
     VersionsUnusable,
 )
 from cordboard.generation.tool_listing import ToolListing, list_tools
+from cordboard.mcp.definitions.acceptance import Comparison, accept_listings, compare
+from cordboard.mcp.definitions.lock import Lock, load_lock, save_lock
 from cordboard.mcp.listed_tools import listed_tools
+from cordboard.mcp.message_log import LoggedMessage, Tail
 from cordboard.mcp.supervision.pool import Lease
 from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport, try_out, try_running
@@ -284,6 +290,71 @@ class Administration:
         lease = self._lease(server_id)
         await lease.restart()
         return lease.status()
+
+    def mcp_stderr(self, server_id: str, after: int) -> Tail[str]:
+        """Return the lines of a server's stderr after that number."""
+        return self._lease(server_id).server.stderr_after(after)
+
+    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+        """Return the messages to and from a server after that number."""
+        tail = self._lease(server_id).server.messages.after(after)
+        mask = self._succession.generation.known_secrets.text
+        items = (replace(item, content=mask(item.content)) for item in tail.items)
+        return replace(tail, items=tuple(items))
+
+    async def mcp_lock(self) -> Sequence[Comparison]:
+        """Compare the listed tools of every server with the accepted ones. Raises `ConfigError` for
+        an unreadable file."""
+        return await asyncio.to_thread(self._compare, self._listings())
+
+    async def mcp_accept(self, server_id: str, digest: str) -> None:
+        """Accept a server's tools as they were compared: `digest` is that comparison's. New calls
+        get them at once. Raises `LockChanged` if either side has changed since, and
+        `ConfigError`."""
+        if self._succession.config.mcp.lock == "off":
+            raise CordboardError("mcp.lock is off: tools are not compared with accepted ones")
+        self._succession.take_lock(
+            await asyncio.to_thread(self._accept, self._listings(), server_id, digest)
+        )
+
+    def _listings(self) -> dict[str, tuple[types.Tool, ...] | None]:
+        """Return the present listing of each server; None if it has not listed anything."""
+        leases = self._succession.generation.fleet.leases
+        return {
+            name: lease.listing if lease.server.discovered and lease.listing else None
+            for name, lease in leases.items()
+        }
+
+    def _compare(
+        self, listings: Mapping[str, tuple[types.Tool, ...] | None]
+    ) -> Sequence[Comparison]:
+        lock = load_lock(self._succession.lock_path)
+        return compare(lock, listings, self._succession.config.mcp.servers)
+
+    def _accept(
+        self, listings: Mapping[str, tuple[types.Tool, ...] | None], server_id: str, digest: str
+    ) -> Lock:
+        path, known = self._succession.lock_path, self._succession.config.mcp.servers
+        seen = load_lock(path)
+        found = {each.server: each for each in compare(seen, listings, known)}
+        now = found.get(server_id)
+        if now is None:
+            raise KeyError(server_id)
+        if now.state == "unseen":
+            raise CordboardError(
+                f"{server_id} has not listed its tools: there is nothing to accept"
+            )
+        if now.digest != digest:
+            raise LockChanged(f"the tools of {server_id} are no longer those that you have seen")
+        listing = listings.get(server_id)
+        new = (
+            seen.forgotten(server_id)
+            if listing is None
+            else accept_listings(seen, {server_id: listing}, None)
+        )
+        if new.changed:
+            save_lock(path, new, seen)
+        return load_lock(path)
 
     def _lease(self, server_id: str) -> Lease:
         """Return the server. Raises `KeyError`, and `McpUnavailable` if it is switched off."""

@@ -108,7 +108,7 @@ class Reloader:
         `CordboardError` when that fails."""
         mcp = self.config.mcp
         if mcp.lock != "off":
-            self._lock = await asyncio.to_thread(try_load_lock, self._folder / mcp.lock_file)
+            self._lock = await asyncio.to_thread(try_load_lock, self.lock_path)
         self.generation.fleet.use_lock(self._lock)
         self.generation.on_tools_changed(self._tools_changed.set)
         await self.generation.prepare()
@@ -169,6 +169,16 @@ class Reloader:
         if config.mcp.lock != "off":
             lock = load_lock(self._folder / config.mcp.lock_file)
         return changed, fixed, self._lock if lock == self._lock else lock
+
+    @property
+    def lock_path(self) -> Path:
+        """The file of the accepted tools."""
+        return self._folder / self.config.mcp.lock_file
+
+    def take_lock(self, lock: Lock) -> None:
+        """Judge the tools of new calls by another content of the lock file from now on."""
+        if self.config.mcp.lock != "off":
+            self._take_lock(lock)
 
     def _take_lock(self, lock: Lock | None) -> None:
         if lock is not self._lock and not self.frozen:

@@ -231,6 +231,10 @@ class ToolRun(Protocol):
     def idempotency_key(self) -> str:
         """The same key for all tries of one tool call, and different for every other."""
 
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        """Values among the arguments that no record may repeat: secrets, and keys of the caller."""
+
     def progress(self, note: str = "") -> None:
         """Report that the tool is still working, so that the caller is asked to wait. Extends no
         timeout.

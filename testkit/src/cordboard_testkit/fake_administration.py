@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 from cordboard.api.administration_view import ReloadReport
-from cordboard.errors import NotThere
+from cordboard.errors import LockChanged, NotThere
 from cordboard.generation.tool_listing import ToolListing
+from cordboard.mcp.definitions.acceptance import Comparison
+from cordboard.mcp.message_log import LoggedMessage, Tail, tail_after
 from cordboard.mcp.supervision.breaker import BreakerState
 from cordboard.mcp.supervision.status import ServerState, ServerStatus
 from cordboard.mcp.trial import TestReport
@@ -33,6 +35,7 @@ ATIS = ServerStatus(
 )
 
 
+MESSAGE = LoggedMessage(1_795_275_374.5, "sent", "request", "1", "tools/list", "{}", False)
 Report = partial(TestReport, ok=True, took_ms=312, protocol="2025-11-25", tools=("get_atis",))
 """The result of a test; a good one, unless told otherwise."""
 Reloaded = partial(ReloadReport, applied=True, generation=2)
@@ -51,6 +54,9 @@ class FakeAdministration:
         self.listing = ToolListing(None, (), ())
         self.report = Report()
         self.reloaded = Reloaded()
+        self.messages = [MESSAGE]
+        self.compared = [Comparison("atis", "changed", ("mcp:atis:get_metar (new)",), "0" * 64)]
+        """The comparison of its server with the lock file."""
         self.failure: Exception | None = None
         """Raised by every command for the server."""
         self.hold: asyncio.Event | None = None
@@ -82,6 +88,22 @@ class FakeAdministration:
     async def mcp_restart(self, server_id: str) -> ServerStatus:
         return await self._asked("restart", server_id)
 
+    def mcp_stderr(self, server_id: str, after: int) -> Tail[str]:
+        self._known(server_id)
+        return tail_after(self.status.stderr, len(self.status.stderr), after)
+
+    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+        self._known(server_id)
+        return tail_after(self.messages, len(self.messages), after)
+
+    async def mcp_lock(self) -> Sequence[Comparison]:
+        return self.compared
+
+    async def mcp_accept(self, server_id: str, digest: str) -> None:
+        await self._asked("accept", server_id)
+        if digest != self.compared[0].digest:
+            raise LockChanged("the tools are no longer those that you have seen")
+
     async def reload(self) -> ReloadReport:
         self.asked.append("reload")
         return self.reloaded
@@ -91,8 +113,11 @@ class FakeAdministration:
         if self.hold is not None:
             self.held.set()
             await self.hold.wait()
-        if server_id != "atis":
-            raise KeyError(server_id)
+        self._known(server_id)
         if self.failure is not None:
             raise self.failure
         return self.status
+
+    def _known(self, server_id: str) -> None:
+        if server_id != "atis":
+            raise KeyError(server_id)

@@ -131,6 +131,7 @@ class Run:
     line: NoCaller
     ask_id: str = "1.1"
     idempotency_key: str = "call-1:1.1"
+    unrecorded: tuple[str, ...] = ()
 
     def progress(self, note: str = "") -> None: ...
 

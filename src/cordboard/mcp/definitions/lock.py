@@ -29,7 +29,7 @@ from typing import Any
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cordboard.errors import ConfigError, ConfigProblem
+from cordboard.errors import ConfigError, ConfigProblem, LockChanged
 from cordboard.mcp.definitions.definition import ListedTool, fingerprint_of, read_tool
 from cordboard.mcp.definitions.diff import MAX_LINES, definition_diff, heading
 from cordboard.tools.tool import JsonObject
@@ -177,16 +177,20 @@ def try_load_lock(path: Path) -> Lock:
         return Lock(problem=replace(error.problems[0], fatal=False))
 
 
-def save_lock(path: Path, lock: Lock) -> None:
+def save_lock(path: Path, lock: Lock, seen: Lock | None = None) -> None:
     """Write the entries that `lock` has changed; all others stay as they are in the file now.
 
     Atomic: readers see the old file or the new one, also after a power cut. Concurrent writers wait
-    for each other. The file keeps its mode. Raises `ConfigError`.
+    for each other. The file keeps its mode. Raises `LockChanged` if the file's entries of these
+    servers are no longer those of `seen` (None: they may be any), and `ConfigError`.
     """
     path = path.resolve()
     try:
         with _alone_in(path.parent):
             present = load_lock(path)
+            for name in lock.changed:
+                if seen is not None and present.servers.get(name) != seen.servers.get(name):
+                    raise LockChanged(f"the accepted tools of {name} have changed meanwhile")
             servers = {
                 name: pins for name, pins in present.servers.items() if name not in lock.changed
             }

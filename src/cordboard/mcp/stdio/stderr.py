@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from cordboard.mcp.lines import Line, LineSplitter
+from cordboard.mcp.message_log import Tail, tail_after
 from cordboard.mcp.printable import printable
 from cordboard.tools.known_secrets import MIN_SECRET
 
@@ -47,6 +48,7 @@ class StderrTail:
         self._clock = clock
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._bytes = 0
+        self._count = 0
         self._splitter = LineSplitter(MAX_LINE)
         self._window_began = clock()
         self._logged = 0
@@ -56,6 +58,10 @@ class StderrTail:
     def lines(self) -> tuple[str, ...]:
         """The kept lines, oldest first."""
         return tuple(self._lines)
+
+    def after(self, known: int) -> Tail[str]:
+        """Return the lines after that number."""
+        return tail_after(self.lines, self._count, known)
 
     @property
     def fetched(self) -> tuple[str, ...]:
@@ -68,6 +74,14 @@ class StderrTail:
             text = text.replace(secret, MASK)
         return text
 
+    def shown(self, text: str, limit: int) -> str:
+        """Return the beginning of the text, masked, without a part of a secret at its end."""
+        if len(text) <= limit:
+            return self.mask(text)
+        longest = max(map(len, (*self._passing, *self._secrets)), default=1)
+        masked = self.mask(text[: limit + longest])
+        return masked[: min(limit, len(masked) - longest)]
+
     def hide(self, secret: str) -> None:
         """Also mask this secret from now on: a token that was fetched for the server."""
         if len(secret) >= MIN_SECRET:
@@ -78,6 +92,7 @@ class StderrTail:
         _, *last = chunk.rsplit(b"\n", MAX_LINES + 1)
         if len(last) > MAX_LINES:
             self._suppressed += chunk.count(b"\n") - MAX_LINES
+            self._count += chunk.count(b"\n") - MAX_LINES
             self._splitter = LineSplitter(MAX_LINE)
             chunk = b"\n".join(last)
         for event in self._splitter.feed(chunk):
@@ -89,6 +104,7 @@ class StderrTail:
         if len(self._lines) == MAX_LINES:
             self._bytes -= len(self._lines[0])
         self._lines.append(line)
+        self._count += 1
         self._bytes += len(line)
         while self._bytes > MAX_BYTES:
             self._bytes -= len(self._lines.popleft())

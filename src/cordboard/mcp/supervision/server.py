@@ -28,6 +28,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.errors import McpCommandMissing, McpError, McpTimeout, McpUnavailable
 from cordboard.mcp.cancellation import see_through
 from cordboard.mcp.from_config import expected_tools, secrets_of, transport_of
+from cordboard.mcp.message_log import MessageLog, Tail
 from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.printable import printable
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
@@ -71,6 +72,8 @@ class SupervisedServer:
         self._turns = turns or SpawnTurns()
         self._transport = transport
         self._stderr = StderrTail(server_id, secrets_of(config))
+        self.messages = MessageLog(self._stderr.shown)
+        """Its last messages, for the operator."""
         self._negotiation = Negotiation(config.protocol, handshake_first=config.transport != "http")
         self._policy = RestartPolicy(config.restart)
         lazy = config.start == "lazy"
@@ -158,6 +161,10 @@ class SupervisedServer:
     def mask(self, text: str) -> str:
         """Return the text with the server's secrets masked, for logs and error messages."""
         return self._stderr.mask(text)
+
+    def stderr_after(self, known: int) -> Tail[str]:
+        """Return the lines of its stderr after that number."""
+        return self._stderr.after(known)
 
     @property
     def fetched_tokens(self) -> tuple[str, ...]:
@@ -338,7 +345,7 @@ class SupervisedServer:
                 self.id, self.config, self._stderr, self._turns, self._observer.internal_error
             )
             deadline = self.config.start_timeout_ms / 1000
-            async with connect(transport, deadline, self._negotiation) as connection:
+            async with connect(transport, deadline, self._negotiation, self.messages) as connection:
                 listing = await connection.list_tools(began + deadline - loop.time())
                 ready_at = loop.time()
                 life = self._become_ready(connection, transport, listing, ready_at - began)

@@ -166,6 +166,10 @@ class Run:
     def idempotency_key(self) -> str:
         return f"{self.line.call_id}:{self.ask_id}"
 
+    @property
+    def unrecorded(self) -> tuple[str, ...]:
+        return (*self.asked.keys, *self.asked.given.secrets)
+
     def progress(self, note: str = "") -> None:
         """Report progress; a step's counts for the caller's ask that it belongs to."""
         if self.over:
