@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cordboard.accounts.rights import ROLES, Grant, Permission, Role
+from cordboard.accounts.rights import GRANTS, ROLES, Grant, Permission, Role
 from cordboard.admin import session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Endpoint, Open, Scope
@@ -29,6 +29,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
     ("POST", "/config/check"): {},
+    ("POST", "/mcp/lock/accept"): {"server": "atis", "digest": "0" * 64},
 }
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
 ROLE_OF = {
@@ -47,6 +48,8 @@ ABOUT_ALL = {
     Permission.ENGINE_CONTROL,
     Permission.PEOPLE_MANAGE,
     Permission.AUDIT_READ,
+    Permission.MCP_ACCEPT,
+    Permission.PROVIDERS_CHECK,
 }
 
 
@@ -69,11 +72,15 @@ def expected(endpoint: Endpoint, caller: str, context: str) -> int:
         return 401
     if isinstance(endpoint.may, Permission):
         has = ROLES[ROLE_OF[caller]] - (ABOUT_ALL if caller == "scoped" else set())
+        if caller == "granted":
+            has = has | set(GRANTS.values())
         if endpoint.may not in has:
             return 403
     elif caller == "key":
         return 403
     if endpoint.elevated and caller != "elevated":
+        return 403
+    if endpoint.scope is Scope.ALL and caller == "scoped":
         return 403
     if not isinstance(endpoint.scope, Scope) and caller == "scoped" and context != "demo":
         return 404

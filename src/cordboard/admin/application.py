@@ -241,6 +241,9 @@ class AdminApplication:
     @staticmethod
     def _check_scope(ask: Ask) -> None:
         scope = ask.endpoint.scope
+        if scope is Scope.ALL and not ask.who.rights.everywhere:
+            message = "this is about all contexts, and needs the scope of all"
+            raise RequestRefused(403, "forbidden", message)
         if isinstance(scope, Scope):
             return
         context = scope(ask)

@@ -74,6 +74,8 @@ class Scope(Enum):
     """It is not about contexts."""
     FILTERED = "filtered"
     """The answer has only what is within the scope."""
+    ALL = "all contexts"
+    """It is about the calls of all contexts: a limited scope excludes it (403)."""
 
 
 @dataclass(frozen=True, slots=True)

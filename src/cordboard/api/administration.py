@@ -34,6 +34,7 @@ from cordboard.api.gate import HttpLimits
 from cordboard.api.token_check import TokenCheck
 from cordboard.api.tools import tool_list
 from cordboard.errors import CordboardError
+from cordboard.mcp.message_log import LoggedMessage, Tail
 from cordboard.mcp.supervision.status import ServerStatus
 
 STDERR_LINES = 20
@@ -82,11 +83,34 @@ class ServerOperations:
         with self._working_on(server):
             return server_as_json(await moves[operation](server))
 
+    def stderr(self, server: str, after: int) -> Tail[str]:
+        """Return the lines of a server's stderr after that number. Raises as `test` does."""
+        with self._explained(server):
+            return self.engine.mcp_stderr(server, after)
+
+    async def protocol(self, server: str, after: int) -> Tail[LoggedMessage]:
+        """Return the messages to and from a server after that number. Raises as `test` does."""
+        with self._explained(server):
+            return await self.engine.mcp_protocol(server, after)
+
+    async def accept(self, server: str, digest: str) -> None:
+        """Accept a server's tools as they were compared. Raises as `test` does."""
+        with self._working_on(server):
+            await self.engine.mcp_accept(server, digest)
+
     @contextmanager
     def _working_on(self, server: str) -> Iterator[None]:
         if server in self._busy:
             raise HTTPException(409, f"the MCP server {server!r} is being worked on already")
         self._busy.add(server)
+        try:
+            with self._explained(server):
+                yield
+        finally:
+            self._busy.discard(server)
+
+    @contextmanager
+    def _explained(self, server: str) -> Iterator[None]:
         try:
             yield
         except KeyError:
@@ -95,8 +119,6 @@ class ServerOperations:
             raise HTTPException(404, f"there is no MCP server {server[:64]!r}") from None
         except CordboardError as error:
             raise HTTPException(409, str(error)) from error
-        finally:
-            self._busy.discard(server)
 
 
 class AdministrationEndpoints:

@@ -102,8 +102,8 @@ class Administration(Protocol):
     def mcp_stderr(self, server_id: str, after: int) -> Tail[str]:
         """Return the lines of a server's stderr after that number, at once."""
 
-    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
-        """Return the messages to and from a server after that number, at once."""
+    async def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+        """Return the messages to and from a server after that number."""
 
     async def mcp_lock(self) -> Sequence[Comparison]:
         """Compare the listed tools of every server with the accepted ones. Raises `ConfigError` for

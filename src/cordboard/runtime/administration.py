@@ -295,12 +295,15 @@ class Administration:
         """Return the lines of a server's stderr after that number."""
         return self._lease(server_id).server.stderr_after(after)
 
-    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+    async def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
         """Return the messages to and from a server after that number."""
         tail = self._lease(server_id).server.messages.after(after)
         mask = self._succession.generation.known_secrets.text
-        items = (replace(item, content=mask(item.content)) for item in tail.items)
-        return replace(tail, items=tuple(items))
+
+        def masked() -> tuple[LoggedMessage, ...]:
+            return tuple(replace(item, content=mask(item.content)) for item in tail.items)
+
+        return replace(tail, items=await asyncio.to_thread(masked))
 
     async def mcp_lock(self) -> Sequence[Comparison]:
         """Compare the listed tools of every server with the accepted ones. Raises `ConfigError` for

@@ -92,7 +92,7 @@ class FakeAdministration:
         self._known(server_id)
         return tail_after(self.status.stderr, len(self.status.stderr), after)
 
-    def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
+    async def mcp_protocol(self, server_id: str, after: int) -> Tail[LoggedMessage]:
         self._known(server_id)
         return tail_after(self.messages, len(self.messages), after)
 
