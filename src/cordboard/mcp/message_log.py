@@ -137,6 +137,8 @@ class _Preview:
     def __init__(self, shown: Callable[[str, int], str]) -> None:
         self._shown = shown
         self._left = MAX_CHARACTERS
+        self._names: dict[str, tuple[str, bool]] = {}
+        """Names that were met, since rows repeat them."""
         self.cut = False
 
     def value(self, value: Any, depth: int) -> Any:
@@ -167,9 +169,18 @@ class _Preview:
             if self._left <= 0:
                 copied[CUT] = self._nothing()
                 break
-            name = self._text(str(key))
-            copied[name] = MASK if NO_NAMES.covers(str(key)) else self.value(value, depth)
+            name, is_secret = self._name(str(key))
+            copied[name] = MASK if is_secret else self.value(value, depth)
         return copied
+
+    def _name(self, name: str) -> tuple[str, bool]:
+        """Return a name as it is shown, and True if it is one of secrets."""
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = self._text(name), NO_NAMES.covers(name)
+        else:
+            self._left -= len(name) + 2
+        return known
 
     def _items(self, items: Sequence[Any], depth: int) -> list[Any]:
         copied: list[Any] = []

@@ -18,6 +18,6 @@ _HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 def printable(text: str, limit: int = MAX_CHARACTERS) -> str:
     """Return at most `limit` characters of the text on one line, invisible ones as spaces."""
     cut = text[:limit]
-    if cut.isascii() and cut.isprintable():
+    if cut.isprintable():
         return cut
     return "".join(" " if unicodedata.category(c) in _HIDDEN else c for c in cut)

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from cordboard.errors import McpUnavailable
-from cordboard.mcp.definitions.lock import Lock, save_lock
+from cordboard.errors import ConfigError, CordboardError, LockChanged, McpUnavailable
+from cordboard.mcp.definitions.lock import Lock, load_lock, save_lock
 from cordboard.mcp.supervision.status import ServerState
 from cordboard_testkit.patience import PATIENCE, until
 
@@ -229,3 +229,70 @@ async def test_a_watch_that_cannot_be_is_said_and_no_more(
     assert "inotify" in stand.logged("config_not_watched")[0]["error"]
     stand.write(contexts={"demo": context(greeting="By hand.")})
     assert (await stand.reload()).applied
+
+
+async def test_tools_are_accepted_as_they_were_seen_without_a_reload(stand: Stand) -> None:
+    stand.write(
+        reload={"watch": False},
+        mcp={"lock": "enforce", "servers": {"s": server()}},
+        contexts={"demo": context(*TOOLS)},
+    )
+    await stand.begin()
+    administration = stand.administration
+    (new,) = await administration.mcp_lock()
+    assert (new.server, new.state) == ("s", "new")
+    assert "mcp:s:echo (new)" in new.diff
+    with pytest.raises(LockChanged, match="no longer those that you have seen"):
+        await administration.mcp_accept("s", "0" * 64)
+    assert not administration._succession.lock_path.exists()
+    await administration.mcp_accept("s", new.digest)
+    assert "mcp_s_echo" in stand.succession.generation.catalogue, "at once"
+    assert stand.succession.generation.number == 1
+    (same,) = await administration.mcp_lock()
+    assert (same.state, same.diff) == ("same", ())
+    with pytest.raises(KeyError):
+        await administration.mcp_accept("nowhere", same.digest)
+
+
+async def test_a_lock_file_that_changed_meanwhile_is_not_overwritten(stand: Stand) -> None:
+    stand.write(
+        reload={"watch": False},
+        mcp={"lock": "enforce", "servers": {"s": server()}},
+        contexts={"demo": context(*TOOLS)},
+    )
+    await stand.begin()
+    (seen,) = await stand.administration.mcp_lock()
+    path = stand.path.parent / "mcp.lock"
+    listing = stand.succession.generation.fleet.servers["s"].listing
+    save_lock(path, Lock().accepted("s", listing[:1]).accepted("old", listing[:1]))
+    before = path.read_bytes()
+    with pytest.raises(LockChanged):
+        await stand.administration.mcp_accept("s", seen.digest)
+    assert path.read_bytes() == before
+    changed, gone = await stand.administration.mcp_lock()
+    assert (changed.state, gone.server, gone.state) == ("changed", "old", "gone")
+    await stand.administration.mcp_accept("old", gone.digest)
+    assert set(load_lock(path).servers) == {"s"}
+    path.write_text("{")
+    with pytest.raises(ConfigError, match="is not JSON"):
+        await stand.administration.mcp_lock()
+
+
+async def test_servers_without_a_listing_have_nothing_to_accept(stand: Stand) -> None:
+    await begun(stand, s=server(enabled=True, start="lazy", tools=[{"name": "echo"}]))
+    (unseen,) = await stand.administration.mcp_lock()
+    assert (unseen.state, unseen.digest) == ("unseen", "")
+    with pytest.raises(CordboardError, match="has not listed its tools"):
+        await stand.administration.mcp_accept("s", "0" * 64)
+
+
+async def test_stderr_and_messages_of_a_server_are_read_on(stand: Stand) -> None:
+    await begun(stand, s=server())
+    first = await stand.administration.mcp_protocol("s", 0)
+    assert first.items[-1].kind == "answer"
+    await stand.administration.mcp_test("s")
+    more = await stand.administration.mcp_protocol("s", first.last)
+    assert [each.method for each in more.items if each.method] == ["tools/list"]
+    assert stand.administration.mcp_stderr("s", 0).lost == 0
+    with pytest.raises(KeyError):
+        stand.administration.mcp_stderr("nowhere", 0)
