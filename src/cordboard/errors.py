@@ -200,6 +200,10 @@ class SchemaRefused(CordboardError):
     """A tool's parameter schema cannot or must not be used, so the tool is not offered."""
 
 
+class ToolExampleRefused(CordboardError):
+    """An example of a tool's arguments cannot be saved; nothing has changed."""
+
+
 class LockChanged(CordboardError):
     """The accepted tools of a server are no longer those that the acceptance is based on."""
 

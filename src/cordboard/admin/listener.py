@@ -10,6 +10,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 
@@ -25,10 +26,13 @@ from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.calls.call import Call
+from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
+from cordboard.history.store import HistoryStore
+from cordboard.observe.tool_usage_files import ToolUsageFiles
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -44,6 +48,9 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    usage: ToolUsageFiles
+    history: Callable[[], HistoryStore | None]
+    calls_directory: Path
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -75,6 +82,10 @@ class AdminListener:
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            usage=parts.usage,
+            history=parts.history,
+            calls_directory=parts.calls_directory,
+            examples=await asyncio.to_thread(self._open_examples),
             config=parts.config,
             source=parts.source,
             setup=parts.setup,
@@ -105,6 +116,11 @@ class AdminListener:
             idle_seconds=sessions.idle_minutes * 60,
             whole_seconds=sessions.hours * 3_600,
         )
+
+    def _open_examples(self) -> ToolExamples:
+        examples = ToolExamples(self._settings.data)
+        examples.open()
+        return examples
 
 
 def _tls(files: AdminTls) -> ssl.SSLContext:

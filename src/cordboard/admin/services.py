@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from cordboard.accounts import passwords
@@ -20,10 +21,13 @@ from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
+from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
+from cordboard.history.store import HistoryStore
+from cordboard.observe.tool_usage_files import ToolUsageFiles
 
 MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
@@ -45,6 +49,12 @@ class AdminServices:
     calls: Callable[[], Mapping[str, Call]]
     """The live calls by id."""
     trials: ToolTrials
+    usage: ToolUsageFiles
+    history: Callable[[], HistoryStore | None]
+    """The index of calls; None while there is none."""
+    calls_directory: Path
+    """Folder of the ledgers."""
+    examples: ToolExamples
     config: Callable[[], Config]
     """The configuration in force."""
     source: ConfigSource | None

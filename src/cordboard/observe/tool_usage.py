@@ -162,21 +162,28 @@ def report(
     first: datetime.date,
     last: datetime.date,
     context: str | None = None,
+    covers: Callable[[str], bool] = lambda _: True,
 ) -> dict[str, Any]:
-    """Return the report: the rows of these days, and each tool over all of them."""
+    """Return the report: the rows of these days, and each tool over all of them, with the last day
+    of its use. Contexts that `covers` refuses do not count."""
     rows: list[dict[str, Any]] = []
     totals: dict[str, Cell] = {}
+    last_days: dict[str, str] = {}
     for day in sorted(days):
         for (where, tool), cell in sorted(days[day].items()):
-            if context is None or where == context:
+            if context in (None, where) and covers(where):
                 row = {"day": day.isoformat(), "context": where, "tool": tool}
                 rows.append(row | cell.figures())
                 totals.setdefault(tool, Cell()).add(cell)
+                last_days[tool] = day.isoformat()
     return {
         "from": first.isoformat(),
         "to": last.isoformat(),
         "context": context,
-        "tools": [{"tool": tool, **totals[tool].figures()} for tool in sorted(totals)],
+        "tools": [
+            {"tool": tool, **totals[tool].figures(), "last_day": last_days[tool]}
+            for tool in sorted(totals)
+        ],
         "rows": rows,
     }
 

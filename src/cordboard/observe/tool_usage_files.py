@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,12 @@ class ToolUsageFiles:
         if self._writing is not None:
             await self._writing
 
-    async def report(self, days: int, context: str | None = None) -> dict[str, Any]:
+    async def report(
+        self,
+        days: int,
+        context: str | None = None,
+        covers: Callable[[str], bool] = lambda _: True,
+    ) -> dict[str, Any]:
         """Return the counts of the last `days` days, including today (`tool_usage.report`)."""
         today = self._usage.today
         first = today - datetime.timedelta(days=days - 1)
@@ -65,7 +71,7 @@ class ToolUsageFiles:
                 day = _day_of(path)
                 if day is not None and first <= day <= today and day not in found:
                     found[day] = self._read(day)
-            return report(found, first, today, context)
+            return report(found, first, today, context, covers)
 
         return await asyncio.to_thread(made)
 

@@ -50,6 +50,7 @@ from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
+from cordboard.history.store import HistoryStore
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -137,6 +138,7 @@ class Engine:
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
+        self._history: HistoryStore | None = None
         self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
@@ -218,6 +220,9 @@ class Engine:
             operations=self._operations,
             calls=lambda: self.registry.calls,
             trials=self._trials,
+            usage=self._usage,
+            history=lambda: self._history,
+            calls_directory=self._directory,
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,
@@ -357,7 +362,7 @@ class Engine:
         from cordboard.history.sql_store import SqlHistoryStore
 
         url = self._begun_with.calls.index.database.get_secret_value()
-        store = SqlHistoryStore(self._directory, url)
+        store = self._history = SqlHistoryStore(self._directory, url)
         return IndexKeeper(self._directory, store, self._metrics.internal_error)
 
     def _prepare_folder(self, directory: Path) -> None:

@@ -279,7 +279,7 @@ async def test_a_lock_file_that_changed_meanwhile_is_not_overwritten(stand: Stan
 
 
 async def test_servers_without_a_listing_have_nothing_to_accept(stand: Stand) -> None:
-    await begun(stand, s=server(enabled=True, start="lazy", tools=[{"name": "echo"}]))
+    await begun(stand, s=server(start="lazy", tools=[{"name": "echo"}, {"name": "environment"}]))
     (unseen,) = await stand.administration.mcp_lock()
     assert (unseen.state, unseen.digest) == ("unseen", "")
     with pytest.raises(CordboardError, match="has not listed its tools"):
