@@ -200,6 +200,10 @@ class SchemaRefused(CordboardError):
     """A tool's parameter schema cannot or must not be used, so the tool is not offered."""
 
 
+class TrialRefused(CordboardError):
+    """A tool is not tried: it has other effects than the operator has agreed to."""
+
+
 class ToolExampleRefused(CordboardError):
     """An example of a tool's arguments cannot be saved; nothing has changed."""
 

@@ -28,11 +28,16 @@ from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.offer import Offer
+from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.tools.tool import Status, ToolReply
+from cordboard.history.query import CallQuery, Page
+from cordboard.history.store import HistoryStore
+from cordboard.observe.tool_usage import ToolUsage
+from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.tools.tool import Effects, Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
 
 GOOD = "plum tangible orbit 41"
@@ -117,13 +122,22 @@ class LiveCall:
 class LiveTrials:
     def __init__(self) -> None:
         self.tried: list[tuple[str, str, dict[str, Any]]] = []
+        self.effects: list[list[Effects]] = []
 
     async def run(
         self, name: str, context: str, arguments: dict[str, Any], **more: Any
     ) -> TrialReport:
         self.tried.append((name, context, arguments))
+        self.effects.append(more["effects"])
         reply = ToolReply("1.1", name, Status.OK, "It is done.", {"rows": [1]})
         return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
+
+
+class NoCalls:
+    """An index without calls."""
+
+    def find(self, query: CallQuery, limit: int = 50, cursor: str = "") -> Page:
+        return Page((), "")
 
 
 class Administration(FakeAdministration):
@@ -141,6 +155,8 @@ class Room:
         self.fake = Administration()
         self.view = ShownView()
         self.trials = LiveTrials()
+        self.usage = ToolUsage()
+        self.history: NoCalls | None = NoCalls()
         self.calls = {
             each.call_id: each
             for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
@@ -159,6 +175,10 @@ class Room:
             operations=ServerOperations(self.fake),
             calls=lambda: cast(Mapping[str, Call], self.calls),
             trials=cast(ToolTrials, self.trials),
+            usage=ToolUsageFiles(self.usage, folder / "calls"),
+            history=lambda: cast(HistoryStore | None, self.history),
+            calls_directory=folder / "calls",
+            examples=ToolExamples(folder / "admin"),
             config=lambda: config,
             source=ConfigSource(path, {}),
             setup=self._setup,

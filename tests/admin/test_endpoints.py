@@ -151,7 +151,7 @@ async def test_a_tool_is_tried_by_its_effects(room: Room, role: Role, allowed: s
     room.add("tina", role)
     browser = room.browser("tina")
     for name in ("look", "book", "delete"):
-        body = {"context": "demo", "arguments": {"secret": "hunter2"}}
+        body = {"context": "demo", "arguments": {"secret": "hunter2"}, "confirm": name}
         answer = await browser.post(f"/tools/{name}/try", body)
         assert answer.status_code == (200 if name in allowed else 403), name
     assert {name for name, _, _ in room.trials.tried} == allowed

@@ -14,6 +14,7 @@ from cordboard.admin import session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Endpoint, Open, Scope
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
+from cordboard.chat.tool_examples import ToolExample
 from cordboard.config.schema import AdminUi
 
 from .conftest import GOOD, STORED, Browser, Room, code
@@ -94,6 +95,14 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
+    elif "{example_id}" in path:
+        room.services.examples.put(ToolExample("one", "look", context, "", {}, "x", "y"))
+        path = path.replace("{name}", "look").replace("{example_id}", "one")
+        body = {"context": context, "arguments": {}} if endpoint.method == "PUT" else None
+    elif path == "/tools/{name}/why":
+        path = f"/tools/look/why?context={context}"
+    elif "{name}" in path and endpoint.method == "GET":
+        path = path.replace("{name}", "look")
     elif "{name}" in path:
         path, body = path.replace("{name}", "look"), {"context": context}
     elif "{session_id}" in path:
@@ -137,7 +146,8 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
         body = prepared(room, endpoint, caller, body)
         answer = await browser.ask(endpoint.method, path, body)
         found[caller] = answer.status_code
-        if endpoint.path == "/tools" and caller == "scoped" and context == "sales":
+        outside = caller == "scoped" and context == "sales"
+        if endpoint.path in ("/tools", "/tools/{name}/why") and outside:
             assert answer.status_code == 404
             found[caller] = 200  # filtered
         wanted = expected(endpoint, caller, context)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import uuid4
@@ -26,13 +26,13 @@ from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
 from cordboard.config.call_variables import call_variables
 from cordboard.config.plugins import installed
-from cordboard.errors import ChatRefused
+from cordboard.errors import ChatRefused, TrialRefused
 from cordboard.generation.generation import Generation
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.desk.replies import data_for
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits, as_payload
-from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
+from cordboard.tools.tool import Effects, JsonObject, ToolAsk, ToolReply
 
 SOURCE = "try"
 """Source of tries, in their ledgers."""
@@ -74,10 +74,11 @@ class ToolTrials:
         *,
         limits: Mapping[str, PayloadLimits],
         approve: bool,
+        effects: Collection[Effects] = tuple(Effects),
     ) -> TrialReport:
         """Try a tool by its exposed name, as an agent of that context may use it, and report the
-        reply within each of `limits`. `approve` stands for the caller's yes. Raises
-        `ChatRefused` (unknown_context, full)."""
+        reply within each of `limits`. `approve` stands for the caller's yes. Raises `ChatRefused`
+        (unknown_context, full), and `TrialRefused` for a tool with other effects than these."""
         generation = self._generation()
         known_context(generation.config, context)
         if self._running >= MOST_AT_ONCE:
@@ -85,7 +86,7 @@ class ToolTrials:
         self._running += 1
         generation.acquire()
         try:
-            return await self._run(generation, name, context, arguments, limits, approve)
+            return await self._run(generation, name, context, arguments, limits, approve, effects)
         finally:
             generation.release()
             self._running -= 1
@@ -98,12 +99,15 @@ class ToolTrials:
         arguments: JsonObject,
         limits: Mapping[str, PayloadLimits],
         approve: bool,
+        effects: Collection[Effects],
     ) -> TrialReport:
         call_id = f"try-{uuid4()}"
         settings = generation.config.contexts[context]
         provider_name = settings.provider or generation.config.default_provider
         toolbox = generation.admit(context)
         offered = toolbox.find(name)
+        if offered is not None and offered.spec.effects not in effects:
+            raise TrialRefused(f"{name} is {offered.spec.effects}: its effects have just changed")
         now = datetime.datetime.now().astimezone()
         ledger = self._services.ledger(call_id, now)
         started_at = now.isoformat(timespec="milliseconds")
