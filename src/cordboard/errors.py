@@ -200,6 +200,10 @@ class SchemaRefused(CordboardError):
     """A tool's parameter schema cannot or must not be used, so the tool is not offered."""
 
 
+class ProviderBusy(CordboardError):
+    """A check or sample of a provider cannot begin now; it may later."""
+
+
 class TrialRefused(CordboardError):
     """A tool is not tried: it has other effects than the operator has agreed to."""
 

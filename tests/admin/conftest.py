@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +23,10 @@ from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
+from cordboard.agent_api.tts import Voice
+from cordboard.agents.provider_desk import ProviderDesk
+from cordboard.agents.provider_health import ProviderHealth
+from cordboard.agents.providers import Providers
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
@@ -31,10 +35,11 @@ from cordboard.calls.offer import Offer
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
-from cordboard.config.schema import AdminUi
+from cordboard.config.schema import AdminUi, Config
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.history.query import CallQuery, Page
 from cordboard.history.store import HistoryStore
+from cordboard.observe.degradation import Degradation
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.tools.tool import Effects, Status, ToolReply
@@ -133,6 +138,22 @@ class LiveTrials:
         return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
 
 
+class Beep:
+    """A voice of one tone; it waits while a test holds it."""
+
+    def __init__(self) -> None:
+        self.may_speak = asyncio.Event()
+        self.may_speak.set()
+        self.prepared: list[str] = []
+
+    async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+        await self.may_speak.wait()
+        yield b"\1\0" * rate
+
+    async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
+        self.prepared += texts
+
+
 class NoCalls:
     """An index without calls."""
 
@@ -156,6 +177,9 @@ class Room:
         self.view = ShownView()
         self.trials = LiveTrials()
         self.usage = ToolUsage()
+        self.provider_health = ProviderHealth(self.clock)
+        self.degradation = Degradation()
+        self.voice: Voice = Beep()
         self.history: NoCalls | None = NoCalls()
         self.calls = {
             each.call_id: each
@@ -179,6 +203,7 @@ class Room:
             history=lambda: cast(HistoryStore | None, self.history),
             calls_directory=folder / "calls",
             examples=ToolExamples(folder / "admin"),
+            providers=self._provider_desk(config),
             config=lambda: config,
             source=ConfigSource(path, {}),
             setup=self._setup,
@@ -188,6 +213,23 @@ class Room:
             public_address="http://127.0.0.1:15001",
         )
         self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+
+    def _provider_desk(self, config: Config) -> ProviderDesk:
+        return ProviderDesk(
+            lambda: config,
+            lambda: cast(Providers, self),
+            self.provider_health,
+            {},
+            self.degradation,
+        )
+
+    @property
+    def unmade(self) -> dict[str, str]:
+        """Providers whose plug-ins cannot make them."""
+        return {}
+
+    def voice_of(self, provider: str) -> Voice:
+        return self.voice
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()

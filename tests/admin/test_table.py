@@ -30,6 +30,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
     ("POST", "/config/check"): {},
+    ("POST", "/voices/{voice}/sample"): {"text": "Good morning."},
     ("POST", "/mcp/lock/accept"): {"server": "atis", "digest": "0" * 64},
 }
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
@@ -92,6 +93,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
+    path = path.replace("{provider}", "local").replace("{voice}", "local")
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")

@@ -21,6 +21,7 @@ from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
+from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -51,6 +52,7 @@ class EngineParts:
     usage: ToolUsageFiles
     history: Callable[[], HistoryStore | None]
     calls_directory: Path
+    providers: ProviderDesk
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -85,6 +87,7 @@ class AdminListener:
             usage=parts.usage,
             history=parts.history,
             calls_directory=parts.calls_directory,
+            providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
             config=parts.config,
             source=parts.source,

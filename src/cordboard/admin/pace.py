@@ -29,6 +29,9 @@ SIGN_IN_ALL = Pace("sign_in_all", 30, 60)
 """For all together: each takes 20 ms of a processor."""
 CHECK = Pace("check", 5, 1)
 TRY = Pace("try", 30, 60)
+CHECK_PROVIDER = Pace("check_provider", 6, 60)
+"""It asks services, which may cost money."""
+SAMPLE = Pace("sample", 10, 60)
 
 
 class Paces:

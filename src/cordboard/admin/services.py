@@ -17,6 +17,7 @@ from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
+from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -55,6 +56,7 @@ class AdminServices:
     calls_directory: Path
     """Folder of the ledgers."""
     examples: ToolExamples
+    providers: ProviderDesk
     config: Callable[[], Config]
     """The configuration in force."""
     source: ConfigSource | None

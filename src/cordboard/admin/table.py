@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import calls, engine, mcp, people, session, tools
+from cordboard.admin import calls, engine, mcp, people, providers, session, tools
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Open, Scope
 
@@ -28,6 +28,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *engine.ENDPOINTS,
     *mcp.ENDPOINTS,
     *tools.ENDPOINTS,
+    *providers.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

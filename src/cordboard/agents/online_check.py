@@ -138,9 +138,10 @@ async def check_online(
     environ: Mapping[str, str],
     seconds: float = SECONDS,
     plugins: Plugins | None = None,
+    only: str | None = None,
 ) -> tuple[Finding, ...]:
     """Query every service of every provider, in the order of the file. `plugins`: the descriptors;
-    default: the installed ones."""
+    default: the installed ones. `only`: the name of one provider."""
     plugins = plugins or installed()
     trusted = await load_trusted()
     asked = [
@@ -148,6 +149,7 @@ async def check_online(
             seconds, trusted, f"{name}.{paid.key}" if paid.key else name, paid, environ, plugins
         )
         for name, provider in config.providers.items()
+        if only in (None, name)
         for paid in paid_parts(provider)
     ]
     found = await asyncio.gather(*asked)

@@ -22,6 +22,7 @@ from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.provider import Parts
 from cordboard.agent_api.service_protocol import ServiceProtocol
 from cordboard.agent_api.stt import CallRecogniser, Recogniser
+from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.making import (
@@ -139,6 +140,13 @@ class Providers:
             made = speech_parts(chosen, models, self._environ, self._plugins)
             self._speech_parts[provider] = made
         return self._speech_parts[provider]
+
+    def voice_of(self, provider: str) -> Voice:
+        """Return the voice of a pipeline. Raises `AgentError`."""
+        chosen = self._providers.get(provider)
+        if self._models is None or not isinstance(chosen, PipelineProvider):
+            raise AgentError(f"provider {provider!r} has no voice here")
+        return self._speech(provider, chosen, self._models).voice
 
     async def prepare(self, greetings: Mapping[str, str]) -> None:
         """Have all voices but the bundled one render the contexts' greetings ahead."""

@@ -17,6 +17,7 @@ import struct
 import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -154,6 +155,13 @@ def write_mono(path: Path | str, pcm: bytes, rate: int) -> None:
     _write(path, pcm, rate, channels=1)
 
 
+def mono_wav(pcm: bytes, rate: int) -> bytes:
+    """Return s16 bytes as a mono WAV."""
+    file = BytesIO()
+    _write(file, pcm, rate, channels=1)
+    return file.getvalue()
+
+
 def write_stereo(path: Path | str, left: bytes, right: bytes, rate: int) -> None:
     """Write two s16 tracks as one stereo WAV; the shorter one is padded with silence."""
     frames = max(len(left), len(right)) // 2
@@ -163,8 +171,8 @@ def write_stereo(path: Path | str, left: bytes, right: bytes, rate: int) -> None
     _write(path, mixed.tobytes(), rate, channels=2)
 
 
-def _write(path: Path | str, pcm: bytes, rate: int, channels: int) -> None:
-    with wave.open(str(path), "wb") as file:
+def _write(to: Path | str | BytesIO, pcm: bytes, rate: int, channels: int) -> None:
+    with wave.open(str(to) if isinstance(to, Path) else to, "wb") as file:
         file.setnchannels(channels)
         file.setsampwidth(2)
         file.setframerate(rate)

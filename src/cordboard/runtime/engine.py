@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 import structlog
 from starlette.types import ASGIApp
 
-from cordboard.agent_api.agent import Agent
+from cordboard.agent_api.agent import Agent, Usage
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.api.administration import ServerOperations
@@ -69,6 +70,7 @@ from cordboard.version import __version__
 
 if TYPE_CHECKING:
     from cordboard.admin.listener import AdminListener
+    from cordboard.agents.provider_desk import ProviderDesk
 
 log = structlog.get_logger()
 
@@ -223,12 +225,30 @@ class Engine:
             usage=self._usage,
             history=lambda: self._history,
             calls_directory=self._directory,
+            providers=self._provider_desk(source),
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,
             internal_error=self._metrics.internal_error,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
+
+    def _provider_desk(self, source: ConfigSource | None) -> ProviderDesk:
+        from cordboard.agents.provider_desk import ProviderDesk
+
+        def used(usage: Usage) -> None:
+            for unit, amount in usage.amounts.items():
+                self._metrics.costs.used(usage.provider, usage.model, unit, amount)
+
+        return ProviderDesk(
+            lambda: self._config,
+            lambda: self.reloader.providers,
+            self.view.provider_health,
+            source.environ if source is not None else os.environ,
+            self.load.degradation,
+            lambda text: self.reloader.generation.known_secrets.text(text),
+            used,
+        )
 
     async def _check_setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         """Check the set-up, as `cordboard doctor` does beside a running engine."""
