@@ -179,7 +179,7 @@ class Room:
         self.usage = ToolUsage()
         self.provider_health = ProviderHealth(self.clock)
         self.degradation = Degradation()
-        self.voice: Voice = Beep()
+        self.voice = Beep()
         self.history: NoCalls | None = NoCalls()
         self.calls = {
             each.call_id: each
