@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import wave
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,8 @@ async def test_the_commands_of_the_page_do_what_it_says(
     shown = out.decode()
     assert '"in_order":true' in shown
     assert '"action":"call.hangup"' in shown
-    assert "5 lines in order" in shown
+    assert "9 lines in order" in shown
+    with wave.open(str(tmp_path / "sample.wav")) as sample:
+        assert sample.getnframes() > sample.getframerate(), "spoken by the real voice"
     (ledger,) = (tmp_path / "calls").glob("*/*.jsonl")
     assert "operator_hangup" in ledger.read_text()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cordboard.chat.tool_trial import TrialReport, payload_limits
-from cordboard.errors import ChatRefused
+from cordboard.errors import ChatRefused, TrialRefused
 from cordboard.tools.desk.replies import LEFT_OUT
+from cordboard.tools.tool import Effects
 
 from .conftest import Parlour, server
 
@@ -140,3 +141,18 @@ async def test_a_tool_that_uses_the_variables_of_a_call_can_be_tried(parlour: Pa
     )
     report = await tried(parlour, "who")
     assert report.reply.data == {"caller": "unknown", "tour": "<>"}
+
+
+async def test_a_tool_whose_effects_have_changed_since_they_were_checked_is_not_run(
+    shop: Parlour,
+) -> None:
+    with pytest.raises(TrialRefused, match="book is destructive"):
+        await shop.trials.run(
+            "book",
+            "demo",
+            {},
+            limits=payload_limits(None),
+            approve=True,
+            effects=[Effects.READ_ONLY, Effects.IDEMPOTENT],
+        )
+    assert shop.trials._running == 0
