@@ -348,3 +348,59 @@ async def test_the_set_up_of_an_engine_without_a_file_cannot_be_checked(room: Ro
     room.services.source = None
     refused = await room.browser("otto").get("/engine/setup")
     assert (refused.status_code, code(refused)) == (409, "no_file")
+
+
+async def test_messages_of_a_server_are_for_those_who_may_know_all_words(room: Room) -> None:
+    room.add("vera", Role.VIEWER)
+    room.add("paula", Role.VIEWER, (Grant.PERSONAL,))
+    room.add("sally", Role.ADMIN, (Grant.PERSONAL,), ("sales",))
+    path = "/mcp/atis/protocol"
+    for name in ("vera", "sally"):
+        refused = await room.browser(name).get(path)
+        assert (refused.status_code, code(refused)) == (403, "forbidden")
+    tail = (await room.browser("paula").get(path)).json()
+    assert (tail["last"], tail["lost"]) == (1, 0)
+    assert tail["messages"][0] | {"at": ""} == {
+        "at": "",
+        "direction": "sent",
+        "kind": "request",
+        "id": "1",
+        "method": "tools/list",
+        "content": "{}",
+        "cut": False,
+    }
+    assert (await room.browser("paula").get(f"{path}?after=1")).json()["messages"] == []
+    assert (await room.browser("paula").get("/mcp/nowhere/protocol")).status_code == 404
+    assert (await room.browser("paula").get(f"{path}?after=-1")).status_code == 422
+
+
+async def test_stderr_is_read_on_from_a_known_line(room: Room) -> None:
+    room.add("vera", Role.VIEWER)
+    room.add("sally", Role.VIEWER, (), ("sales",))
+    browser = room.browser("vera")
+    whole = (await browser.get("/mcp/atis/stderr")).json()
+    assert (whole["last"], len(whole["lines"])) == (50, 50)
+    more = (await browser.get("/mcp/atis/stderr?after=48")).json()
+    assert more["lines"] == ["line 48", "line 49"]
+    assert (await room.browser("sally").get("/mcp/atis/stderr")).status_code == 403
+    assert (await browser.get("/mcp/nowhere/stderr")).status_code == 404
+
+
+async def test_only_what_was_seen_is_accepted(room: Room) -> None:
+    room.add("anna", Role.ADMIN)
+    room.add("otto", Role.OPERATOR)
+    browser = room.browser("anna")
+    shown = (await browser.get("/mcp/lock")).json()
+    (server,) = shown["servers"]
+    assert (shown["mode"], server["state"]) == ("warn", "changed")
+    assert server["diff"] == ["mcp:atis:get_metar (new)"]
+    body = {"server": "atis", "digest": server["digest"]}
+    assert (await room.browser("otto").post("/mcp/lock/accept", body)).status_code == 403
+    assert (await browser.post("/mcp/lock/accept", body)).status_code == 200
+    changed = await browser.post("/mcp/lock/accept", body | {"digest": "f" * 64})
+    assert (changed.status_code, code(changed)) == (409, "conflict")
+    unknown = await browser.post("/mcp/lock/accept", body | {"server": "nowhere"})
+    assert unknown.status_code == 404
+    done = [line for line in room.entries() if line["result"] == "done"]
+    assert done[0]["action"] == "mcp.accept"
+    assert done[0]["detail"] == body
