@@ -136,12 +136,23 @@ async def test_a_check_that_hangs_is_over_in_time_and_is_not_begun_twice(
     assert busy.headers["retry-after"] == "5"
     (finding,) = (await asyncio.wait_for(checking, PATIENCE)).json()["findings"]
     assert (finding["state"], finding["good"]) == ("unreachable", False)
+    assert "not over after 0.5 s" in finding["advice"]
     assert (await browser.post("/providers/nobody/check")).status_code == 404
     assert (await browser.post("/providers/local/check")).json() == {"findings": []}
     for _ in range(2):
         await browser.post("/providers/local/check")
     assert (await browser.post("/providers/local/check")).status_code == 429
     server.close()
+
+
+def test_voices_are_named_as_their_services_name_them() -> None:
+    tts = {"type": "elevenlabs", "voice_id": "v-1", "model_id": "eleven_flash_v2_5"}
+    given = Config.model_validate(
+        {"providers": {"mixed": {"type": "pipeline", "tts": tts}}, "contexts": {"demo": {}}}
+    )
+    mixed = next(each for each in desk(given, {}).states() if each.name == "mixed")
+    part = mixed.parts[-1]
+    assert (part.voice, part.model, part.key) == ("v-1", "eleven_flash_v2_5", "missing")
 
 
 async def test_a_check_without_a_key_is_that_of_the_command(room: Room) -> None:

@@ -121,7 +121,10 @@ class ProviderDesk:
         )
 
     def _part(self, key: str, section: PartSection) -> PartState:
-        model, voice = (str(getattr(section, each, "") or "") for each in ("model", "voice"))
+        model, voice = (
+            str(getattr(section, each, "") or getattr(section, f"{each}_id", "") or "")
+            for each in ("model", "voice")
+        )
         if not isinstance(section, Service) or not section.needs_key:
             return PartState(key, section.type, model, voice, "not needed", "")
         source = section.key(self._environ)[1]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.errors import ConfigError
+from cordboard.errors import ConfigError, LockChanged
 from cordboard.mcp.definitions.definition import ListedTool, fingerprint_of, read_tool
 from cordboard.mcp.definitions.diff import definition_diff
 from cordboard.mcp.definitions.lock import (
@@ -106,6 +106,19 @@ def test_accepting_one_server_leaves_the_others_as_they_are_in_the_file(tmp_path
     assert set(load_lock(path).servers) == {"aviation", "crm", "time"}
     save_lock(path, old.forgotten("aviation"))
     assert set(load_lock(path).servers) == {"crm", "time"}
+
+
+def test_an_entry_that_changed_since_it_was_seen_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.lock"
+    seen = saved(path, "aviation")
+    saved(path, "crm", tool("find"))
+    save_lock(path, seen.accepted("time", [tool("now")]), seen)
+    saved(path, "aviation", tool("other"))
+    before = path.read_bytes()
+    for new in (seen.accepted("aviation", [tool("mine")]), seen.forgotten("aviation")):
+        with pytest.raises(LockChanged, match="aviation"):
+            save_lock(path, new, seen)
+    assert path.read_bytes() == before
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
