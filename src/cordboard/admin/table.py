@@ -17,12 +17,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import calls, engine, people, session
+from cordboard.admin import calls, engine, oidc_session, people, session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Open, Scope
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
+    *oidc_session.ENDPOINTS,
     *people.ENDPOINTS,
     *calls.ENDPOINTS,
     *engine.ENDPOINTS,
