@@ -93,8 +93,7 @@ def build_server(address: str, key: Key) -> MCPServer:
 
     @server.tool(title="Engine", annotations=reads)
     async def engine_state(context: Context) -> dict[str, Any]:
-        """Whether the engine can answer calls and why not, its version, and how many calls it
-        has."""
+        """Shows if the engine can answer calls, and why not; its version; its number of calls."""
         return await engine.ask(context, "GET", "/engine")
 
     @server.tool(title="Live calls", annotations=reads)
