@@ -75,7 +75,12 @@ class AdminListener:
         tls = await asyncio.to_thread(_tls, settings.tls) if settings.tls is not None else None
         self._services = services = AdminServices(
             accounts=await asyncio.to_thread(self._open_accounts),
-            audit=AuditLog(settings.data / "audit.jsonl", time.time, _log_head),
+            audit=AuditLog(
+                settings.data / "audit.jsonl",
+                time.time,
+                _log_head,
+                keep_months=settings.audit_months,
+            ),
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,

@@ -221,6 +221,11 @@ class AdminUi(Section):
         "open or not.",
     )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
+    audit_months: int | None = Field(
+        None,
+        ge=12,
+        description="Months for which the audit is kept, besides the present one. Left out: all.",
+    )
     sign_in: AdminSignIn = Field(AdminSignIn(), description="The ways to sign in.")
 
     @field_validator("data")
