@@ -596,7 +596,8 @@ export interface components {
         CallState: "offered" | "connecting" | "talking" | "transferring" | "ending" | "recorded";
         /**
          * Callback
-         * @description The provider's answer, by way of the browser.
+         * @description The provider's answer, by way of the browser. Further parameters are ignored, as OAuth 2.0
+         *     demands (RFC 6749, section 4.1.2).
          */
         Callback: {
             /**
@@ -619,41 +620,6 @@ export interface components {
              * @default null
              */
             error: string | null;
-            /**
-             * Error Description
-             * @default
-             */
-            error_description: string;
-            /**
-             * Error Uri
-             * @default
-             */
-            error_uri: string;
-            /**
-             * Session State
-             * @default
-             */
-            session_state: string;
-            /**
-             * Scope
-             * @default
-             */
-            scope: string;
-            /**
-             * Authuser
-             * @default
-             */
-            authuser: string;
-            /**
-             * Hd
-             * @default
-             */
-            hd: string;
-            /**
-             * Prompt
-             * @default
-             */
-            prompt: string;
         };
         /** Change */
         Change: {
@@ -1652,13 +1618,6 @@ export interface operations {
                 code?: string;
                 iss?: string | null;
                 error?: string | null;
-                error_description?: string;
-                error_uri?: string;
-                session_state?: string;
-                scope?: string;
-                authuser?: string;
-                hd?: string;
-                prompt?: string;
             };
             header?: never;
             path?: never;

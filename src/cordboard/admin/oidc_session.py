@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import RedirectResponse, Response
 
 from cordboard.accounts.rights import EVERYWHERE, Role
@@ -43,19 +43,15 @@ class Began(Gives):
 
 
 class Callback(Takes):
-    """The provider's answer, by way of the browser."""
+    """The provider's answer, by way of the browser. Further parameters are ignored, as OAuth 2.0
+    demands (RFC 6749, section 4.1.2)."""
+
+    model_config = ConfigDict(extra="ignore")
 
     state: str = Field("", max_length=200)
     code: str = Field("", max_length=4_000)
     iss: str | None = Field(None, max_length=500)
     error: str | None = Field(None, max_length=200)
-    error_description: str = Field("", max_length=4_000)
-    error_uri: str = Field("", max_length=2_000)
-    session_state: str = Field("", max_length=500)
-    scope: str = Field("", max_length=2_000)
-    authuser: str = Field("", max_length=100)
-    hd: str = Field("", max_length=300)
-    prompt: str = Field("", max_length=100)
 
 
 async def begin_oidc(ask: Ask) -> Response:
