@@ -500,6 +500,80 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/mcp/{server}/stderr": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the last 200 lines of a server's stderr, or those after a known one. */
+        get: operations["server_stderr"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/mcp/{server}/protocol": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the last 200 messages between the engine and a server, or those after a known one.
+         * @description Secrets are masked, and long contents cut. Arguments are words of callers.
+         */
+        get: operations["server_protocol"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/mcp/lock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare the tools that the servers list with the accepted ones (`mcp.lock`). */
+        get: operations["show_lock"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/mcp/lock/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept a server's tools as they were shown; new calls get them at once.
+         * @description 409 `conflict` if they, or the file, have changed since.
+         */
+        post: operations["accept_tools"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tools": {
         parameters: {
             query?: never;
@@ -537,10 +611,221 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show one tool: its schema, and each context and provider, with the reason where it is not offered. */
+        get: operations["show_tool"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{name}/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Say whether a context offers a tool to a provider, and why not. */
+        get: operations["why_tool"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{name}/uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the last 50 real uses of a tool, within the scope; needs `calls.index`. */
+        get: operations["tool_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tool-usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count the uses of the tools in calls of the last days, with waits and failures. */
+        get: operations["tool_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{name}/examples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the saved arguments of a tool. */
+        get: operations["list_examples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tools/{name}/examples/{example_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show saved arguments of a tool. */
+        get: operations["show_example"];
+        /** Save arguments of a tool, in place of those with that id. Secrets are refused. */
+        put: operations["save_example"];
+        post?: never;
+        /** Remove saved arguments of a tool. */
+        delete: operations["remove_example"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/providers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the providers: users, keys by name only, fallbacks, and the last failure. */
+        get: operations["list_providers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/providers/{provider}/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask a provider's services whether they know key, model and voice. At most 30 s. */
+        post: operations["check_provider"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/voices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the voices of the configured pipelines. */
+        get: operations["list_voices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/voices/{voice}/sample": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Speak a text in a pipeline's voice: WAV, 16 kHz, mono.
+         * @description It waits behind the work for calls, and is refused while the engine is overloaded.
+         */
+        post: operations["sample_voice"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the configured prices and budgets; they are changed in the configuration. */
+        get: operations["list_prices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** Acceptance */
+        Acceptance: {
+            /** Server */
+            server: string;
+            /**
+             * Digest
+             * @description Of the comparison that was seen (`GET /mcp/lock`).
+             */
+            digest: string;
+        };
+        /** After */
+        After: {
+            /**
+             * After
+             * @description Number of the last item that the caller knows.
+             * @default 0
+             */
+            after: number;
+        };
         /** AuditEntries */
         AuditEntries: {
             /**
@@ -664,6 +949,15 @@ export interface components {
             /** Detail */
             detail: string;
         };
+        /** ContextBudget */
+        ContextBudget: {
+            /** Context */
+            context: string;
+            /** Max Cost Per Call */
+            max_cost_per_call: number | null;
+            /** Max Minutes */
+            max_minutes: number | null;
+        };
         /** Deferred */
         Deferred: {
             /** What */
@@ -720,6 +1014,55 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** Example */
+        Example: {
+            /** Id */
+            id: string;
+            /** Tool */
+            tool: string;
+            /** Context */
+            context: string;
+            /** Label */
+            label: string;
+            /** Arguments */
+            arguments: {
+                [key: string]: unknown;
+            };
+            /** Saved By */
+            saved_by: string;
+            /** Saved At */
+            saved_at: string;
+        };
+        /** Examples */
+        Examples: {
+            /**
+             * Examples
+             * @description Of the contexts within the caller's scope.
+             */
+            examples: components["schemas"]["Example"][];
+        };
+        /** Finding */
+        Finding: {
+            /**
+             * Provider
+             * @description With the part of a pipeline: `mixed.tts`.
+             */
+            provider: string;
+            /** What */
+            what: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "ok" | "ends soon" | "no key" | "wrong key" | "unknown" | "unlisted" | "unreachable" | "refused";
+            /**
+             * Good
+             * @description True if calls can be expected to work.
+             */
+            good: boolean;
+            /** Advice */
+            advice: string;
+        };
         /**
          * Fix
          * @description A way to mend a step.
@@ -770,6 +1113,20 @@ export interface components {
         Keys: {
             /** Keys */
             keys: components["schemas"]["KeyRow"][];
+        };
+        /** LastFailure */
+        LastFailure: {
+            /** At */
+            at: string;
+            /** Kind */
+            kind: string;
+            /** Reason */
+            reason: string;
+            /**
+             * Count
+             * @description Failures in a row.
+             */
+            count: number;
         };
         /** Link */
         Link: {
@@ -824,6 +1181,16 @@ export interface components {
             at: string;
             /** Calls */
             calls: components["schemas"]["LiveCall"][];
+        };
+        /** Lock */
+        Lock: {
+            /**
+             * Mode
+             * @enum {string}
+             */
+            mode: "off" | "warn" | "enforce";
+            /** Servers */
+            servers: components["schemas"]["ServerLock"][];
         };
         /** MadeKey */
         MadeKey: {
@@ -894,6 +1261,61 @@ export interface components {
              * @default
              */
             advice: string;
+        };
+        /** Message */
+        Message: {
+            /** At */
+            at: string;
+            /**
+             * Direction
+             * @enum {string}
+             */
+            direction: "sent" | "received";
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "request" | "notification" | "answer" | "error";
+            /** Id */
+            id: string;
+            /** Method */
+            method: string;
+            /**
+             * Content
+             * @description JSON of the parameters, result or error; a value that was left out is `…`.
+             */
+            content: string;
+            /** Cut */
+            cut: boolean;
+        };
+        /** ModelPrice */
+        ModelPrice: {
+            /**
+             * Model
+             * @description `type/model`, or the beginning of a model's name.
+             */
+            model: string;
+            /**
+             * Prices
+             * @description Per million tokens, per minute or per thousand characters.
+             */
+            prices: {
+                [key: string]: number;
+            };
+        };
+        /** NewExample */
+        NewExample: {
+            /** Context */
+            context: string;
+            /**
+             * Label
+             * @default
+             */
+            label: string;
+            /** Arguments */
+            arguments: {
+                [key: string]: unknown;
+            };
         };
         /** NewFactor */
         NewFactor: {
@@ -969,6 +1391,51 @@ export interface components {
          * @enum {string}
          */
         Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        /** Place */
+        Place: {
+            /** Context */
+            context: string;
+            /** Provider */
+            provider: string;
+            /** Offered */
+            offered: boolean;
+            /**
+             * Why Not
+             * @description One sentence; empty when it is offered.
+             */
+            why_not: string;
+            /**
+             * Notes
+             * @description The changes of its schema for this provider.
+             */
+            notes: string[];
+        };
+        /** PlaceOf */
+        PlaceOf: {
+            /** Context */
+            context: string;
+            /**
+             * Provider
+             * @description Left out: the context's own.
+             * @default null
+             */
+            provider: string | null;
+        };
+        /** PriceTable */
+        PriceTable: {
+            /**
+             * Currency
+             * @description Empty: no prices are configured, and costs are unknown.
+             */
+            currency: string;
+            /** Models */
+            models: components["schemas"]["ModelPrice"][];
+            /**
+             * Budgets
+             * @description Of the contexts within the caller's scope that have one.
+             */
+            budgets: components["schemas"]["ContextBudget"][];
+        };
         /** Problem */
         Problem: {
             /** File */
@@ -1000,6 +1467,85 @@ export interface components {
              */
             code: string;
         };
+        /** ProtocolTail */
+        ProtocolTail: {
+            /** Server */
+            server: string;
+            /** Last */
+            last: number;
+            /** Lost */
+            lost: number;
+            /** Messages */
+            messages: components["schemas"]["Message"][];
+        };
+        /** Provider */
+        Provider: {
+            /** Name */
+            name: string;
+            /** Type */
+            type: string;
+            /**
+             * Condition
+             * @description `unusable`: its plug-in cannot make it; `failing`: it failed the last call that wanted it.
+             * @enum {string}
+             */
+            condition: "ok" | "no key" | "unusable" | "failing";
+            /**
+             * Reason
+             * @description Empty when it is in order.
+             */
+            reason: string;
+            failure: components["schemas"]["LastFailure"] | null;
+            /**
+             * Used By
+             * @description Context within the caller's scope → the providers of its calls, in the order of their use.
+             */
+            used_by: {
+                [key: string]: string[];
+            };
+            /** Parts */
+            parts: components["schemas"]["ProviderPart"][];
+        };
+        /** ProviderCheck */
+        ProviderCheck: {
+            /**
+             * Findings
+             * @description Empty for a provider that runs on this machine.
+             */
+            findings: components["schemas"]["Finding"][];
+        };
+        /** ProviderPart */
+        ProviderPart: {
+            /**
+             * Part
+             * @description `stt`, `brain` or `tts` of a pipeline; empty for a provider that is one service.
+             */
+            part: string;
+            /** Type */
+            type: string;
+            /** Model */
+            model: string;
+            /** Voice */
+            voice: string;
+            /**
+             * Key
+             * @enum {string}
+             */
+            key: "present" | "missing" | "not needed";
+            /**
+             * Key Source
+             * @description `api_key`, `headers` or the name of a variable; for a missing key the places it may be in.
+             */
+            key_source: string;
+        };
+        /** Providers */
+        Providers: {
+            /**
+             * Providers
+             * @description For a limited scope those that its contexts use.
+             */
+            providers: components["schemas"]["Provider"][];
+        };
         /** RecoveryCodes */
         RecoveryCodes: {
             /**
@@ -1026,6 +1572,11 @@ export interface components {
          * @enum {string}
          */
         Role: "viewer" | "operator" | "admin";
+        /** Sample */
+        Sample: {
+            /** Text */
+            text: string;
+        };
         /** Server */
         Server: {
             /** Server */
@@ -1053,6 +1604,25 @@ export interface components {
              * @description Empty for a scope of some contexts: it may be about the calls of all.
              */
             stderr: string[];
+        };
+        /** ServerLock */
+        ServerLock: {
+            /** Name */
+            name: string;
+            /**
+             * State
+             * @description `new`: nothing of it was accepted yet; `gone`: it is no longer in the configuration;
+             *     `unseen`: it has not listed its tools yet.
+             * @enum {string}
+             */
+            state: "same" | "changed" | "new" | "gone" | "unseen";
+            /** Diff */
+            diff: string[];
+            /**
+             * Digest
+             * @description Names what was compared: for `POST /mcp/lock/accept`.
+             */
+            digest: string;
         };
         /** ServerTest */
         ServerTest: {
@@ -1127,6 +1697,23 @@ export interface components {
              */
             code: string;
         };
+        /** StderrTail */
+        StderrTail: {
+            /** Server */
+            server: string;
+            /**
+             * Last
+             * @description Number of the last line: `after` of the next request.
+             */
+            last: number;
+            /**
+             * Lost
+             * @description Lines after the known one that are not kept any more.
+             */
+            lost: number;
+            /** Lines */
+            lines: string[];
+        };
         /**
          * Step
          * @description One checked part of the installation (`runtime.setup_check`).
@@ -1151,6 +1738,43 @@ export interface components {
             said: string;
             /** @default null */
             fix: components["schemas"]["Fix"] | null;
+        };
+        /** ToolDetails */
+        ToolDetails: {
+            /** Name */
+            name: string;
+            /** Kind */
+            kind: string;
+            /** Origin */
+            origin: string;
+            /** Server */
+            server: string;
+            /**
+             * Effects
+             * @description Empty for a tool that is offered nowhere; so is `approval`.
+             */
+            effects: string;
+            /** Approval */
+            approval: string;
+            /** Description */
+            description: string;
+            /**
+             * Parameters
+             * @description JSON Schema of the arguments.
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /**
+             * Offered
+             * @description True if any of the places has it.
+             */
+            offered: boolean;
+            /**
+             * Places
+             * @description Within the caller's scope.
+             */
+            places: components["schemas"]["Place"][];
         };
         /** Tools */
         Tools: {
@@ -1190,9 +1814,15 @@ export interface components {
             call_id: string;
             /** Name */
             name: string;
-            /** Message */
+            /**
+             * Message
+             * @description Spoken to the caller.
+             */
             message: string;
-            /** Data */
+            /**
+             * Data
+             * @description The whole result, before any provider's limits.
+             */
             data: unknown;
             /** Control */
             control: {
@@ -1202,7 +1832,11 @@ export interface components {
             cut: string[];
             /** Took Ms */
             took_ms: number;
-            /** Payloads */
+            /**
+             * Payloads
+             * @description By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
+             *     `cut`.
+             */
             payloads: {
                 [key: string]: unknown;
             };
@@ -1230,6 +1864,87 @@ export interface components {
              * @default false
              */
             approve: boolean;
+            /**
+             * Confirm
+             * @description The tool's name once more, for a tool that is not `read_only`.
+             * @default
+             */
+            confirm: string;
+        };
+        /** Usage */
+        Usage: {
+            /** First Day */
+            first_day: string;
+            /** Last Day */
+            last_day: string;
+            /** Context */
+            context: string | null;
+            /**
+             * Tools
+             * @description `tool`, `calls`, `ok`, `errors`, `timeouts`, `refused`, `cancelled`, `cached`, `p50_ms`,
+             *     `p95_ms`, `longest_ms`, `last_day`.
+             */
+            tools: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Rows
+             * @description The same by `day` and `context`.
+             */
+            rows: {
+                [key: string]: unknown;
+            }[];
+        };
+        /** UsageOf */
+        UsageOf: {
+            /**
+             * Days
+             * @default 7
+             */
+            days: number;
+            /**
+             * Context
+             * @default null
+             */
+            context: string | null;
+        };
+        /** Use */
+        Use: {
+            /** Call Id */
+            call_id: string;
+            /** Context */
+            context: string;
+            /** Provider */
+            provider: string;
+            /** At */
+            at: string;
+            /** Status */
+            status: string;
+            /** Took Ms */
+            took_ms: number | null;
+            /**
+             * Arguments
+             * @description Without the grant `personal` only the names; the values are `•••`.
+             */
+            arguments: {
+                [key: string]: unknown;
+            };
+            /**
+             * Message
+             * @description Spoken to the caller; empty without the grant `personal`.
+             */
+            message: string;
+            /**
+             * Data
+             * @description As the agent got it; empty without the grant `personal`.
+             */
+            data: {
+                [key: string]: unknown;
+            };
+            /** Cut */
+            cut: string[];
+            /** Source */
+            source: string;
         };
         /** UserRights */
         UserRights: {
@@ -1277,6 +1992,51 @@ export interface components {
         Users: {
             /** Users */
             users: components["schemas"]["UserRow"][];
+        };
+        /** Uses */
+        Uses: {
+            /**
+             * Uses
+             * @description The newest first, at most 50.
+             */
+            uses: components["schemas"]["Use"][];
+        };
+        /** Voice */
+        Voice: {
+            /**
+             * Id
+             * @description The provider's name: for `POST /voices/{id}/sample`.
+             */
+            id: string;
+            /** Type */
+            type: string;
+            /** Model */
+            model: string;
+            /**
+             * Voice
+             * @description The service's name of it; empty for the part's own.
+             */
+            voice: string;
+            /** Paid */
+            paid: boolean;
+            /**
+             * Used By
+             * @description Contexts.
+             */
+            used_by: string[];
+        };
+        /** Voices */
+        Voices: {
+            /** Voices */
+            voices: components["schemas"]["Voice"][];
+        };
+        /** VoicesOf */
+        VoicesOf: {
+            /**
+             * Provider
+             * @default null
+             */
+            provider: string | null;
         };
         Error: {
             error: {
@@ -2328,6 +3088,134 @@ export interface operations {
             };
         };
     };
+    server_stderr: {
+        parameters: {
+            query?: {
+                after?: number;
+            };
+            header?: never;
+            path: {
+                server: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StderrTail"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    server_protocol: {
+        parameters: {
+            query?: {
+                after?: number;
+            };
+            header?: never;
+            path: {
+                server: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProtocolTail"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_lock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Lock"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    accept_tools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Acceptance"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     list_tools: {
         parameters: {
             query?: {
@@ -2381,6 +3269,422 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Tried"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_tool: {
+        parameters: {
+            query?: {
+                context?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolDetails"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    why_tool: {
+        parameters: {
+            query?: {
+                context?: string;
+                provider?: string | null;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Place"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    tool_uses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Uses"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    tool_usage: {
+        parameters: {
+            query?: {
+                days?: number;
+                context?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Usage"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_examples: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Examples"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_example: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                example_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Example"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    save_example: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                example_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewExample"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Example"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    remove_example: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                example_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_providers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Providers"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    check_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderCheck"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_voices: {
+        parameters: {
+            query?: {
+                provider?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Voices"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    sample_voice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                voice: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Sample"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "audio/wav": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_prices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceTable"];
                 };
             };
             /** @description It was refused. */
