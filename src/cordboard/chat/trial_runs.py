@@ -77,9 +77,9 @@ class Trial:
     """Opens agents and brains for `generation`."""
     problems: tuple[ConfigProblem, ...]
     expires_at: datetime.datetime
-    _uses: set[Callable[[], None]] = field(default_factory=set)
+    _uses: set[Callable[[], object]] = field(default_factory=set)
 
-    def used_by(self, end: Callable[[], None]) -> Callable[[], None]:
+    def used_by(self, end: Callable[[], object]) -> Callable[[], None]:
         """Note a use: `end()` is called when the trial ends, and must return at once. Return what
         takes the note back. A call also acquires the generation, until it is over."""
         use = partial(end)

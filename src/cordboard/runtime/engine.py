@@ -235,6 +235,8 @@ class Engine:
             operations=self._operations,
             calls=lambda: self.registry.calls,
             trials=self._trials,
+            runs=self.trial_runs,
+            chats=self.chat,
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,
