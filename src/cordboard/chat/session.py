@@ -69,10 +69,10 @@ class ChatLine(NoCaller):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTest:
-    """Facts of a conversation that somebody makes to try the agent."""
+    """Facts of a conversation that a person makes to try the agent."""
 
     owner: str
-    """The person or key to whom it belongs."""
+    """The person or key that it belongs to."""
     tools: ToolUse = REAL
     trial: Trial | None = None
     """It runs on this one; None: on the configuration in force."""
@@ -110,7 +110,7 @@ class ChatSession:
         self._on_over = on_over
         self._tool_grace = tool_grace
         self.owner = test.owner if test is not None else None
-        """To whom it belongs if it is a test."""
+        """The person or key that it belongs to, if it is a test."""
         facts = test.facts if test is not None else None
         opening = self._opening = Opening(
             context, provider, generation, brain, services, variables, self._spent, facts

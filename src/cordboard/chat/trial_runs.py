@@ -262,7 +262,7 @@ class TrialRuns:
     # Ending.
 
     def _end_soon(self, trial: Trial, why: str) -> asyncio.Task[None]:
-        """Begin to end a trial: from now on nobody finds it."""
+        """Begin to end a trial: from now on it cannot be found."""
         self._trials.pop(trial.id, None)
         if (timer := self._timers.pop(trial.id, None)) is not None:
             timer.cancel()

@@ -7,14 +7,19 @@ import inspect
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cordboard.agents.providers import Providers
+from cordboard.calls.binding import bind
+from cordboard.calls.call import Call
 from cordboard.calls.call_registry import CallRegistry
+from cordboard.calls.offer import CallTest
+from cordboard.calls.services import CallServices
 from cordboard.chat.trial_runs import END_SECONDS, LIFE, MOST, Draft, Trial, TrialRuns
 from cordboard.config.load import ConfigSource, load
 from cordboard.config.schema import Config
@@ -34,10 +39,11 @@ from cordboard.observe.degradation import Degradation
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import ToolAsk
+from cordboard.tools.tool_use import CannedAnswer, ToolUse
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.virtual_time import virtual_time
 
-from .conftest import Stand, context, lives, server
+from .conftest import Guest, Stand, context, lives, server
 
 TOOLS = ("mcp_s_environment", "mcp_t_echo")
 LEAK = "the-value-that-nobody-sees-4711"
@@ -357,6 +363,51 @@ async def test_a_model_is_not_loaded_while_somebody_is_on_the_phone(bench: Bench
     with pytest.raises(ModelError, match=r"providers\.big\.brain: its model is loaded only while"):
         await bench.begin(draft)
     await guest.hang_up()
+
+
+async def test_a_call_on_a_trial_has_its_words_and_tools_and_ends_with_it(bench: Bench) -> None:
+    """The way of a call from the browser."""
+    stand = bench.stand
+    draft = tree(s=server(version="2"), t=server())
+    draft["contexts"]["demo"] |= {
+        "greeting": "Draft.",
+        "post_call": [{"tool": "mcp_t_echo", "arguments": {"text": "x"}}],
+    }
+    trial = await bench.begin(draft)
+    guest = Guest(stand, 7)
+    answers = {"mcp_t_echo": CannedAnswer("It is canned.")}
+    test = CallTest(ToolUse(canned=answers), trial.id)
+    offer = replace(guest.line.offer({}), test=test)
+    jobs: list[object] = []
+    services = CallServices(
+        stand._writer, stand.metrics, stand.path.parent / "calls", post_call=Taker(jobs)
+    )
+    config = trial.generation.config
+    call = Call(offer, bind(offer, config), trial.generation, guest.agent, services)
+    trial.used_by(lambda: call.end("completed", "trial_over"))
+    running = asyncio.create_task(call.run())
+    await guest.talking()
+    assert "Draft." in guest.greeting
+    assert (await guest.ask("mcp_t_echo", text="x")).message == "It is canned."
+    assert (await guest.ask("mcp_s_environment")).status == "refused"
+    await bench.end(trial)
+    ended = await asyncio.wait_for(running, PATIENCE)
+    assert (ended.outcome, ended.reason) == ("completed", "trial_over")
+    stand._writer.flush()
+    (path,) = (stand.path.parent / "calls").glob(f"*/{offer.call_id}.jsonl")
+    first, bound = [json.loads(line) for line in path.read_text().splitlines()[:2]]
+    assert (first["test"], first["trial"]) == (True, trial.id)
+    assert (first["config"], bound["generation"]) == (trial.generation.version, 0)
+    assert jobs == []
+
+
+class Taker:
+    def __init__(self, jobs: list[object]) -> None:
+        self._jobs = jobs
+
+    async def put(self, jobs: Iterable[object]) -> bool:
+        self._jobs += jobs
+        return True
 
 
 class Short:
