@@ -30,8 +30,10 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
@@ -59,6 +61,8 @@ class EngineParts:
     history: Callable[[], HistoryStore | None]
     calls_directory: Path
     providers: ProviderDesk
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -100,6 +104,8 @@ class AdminListener:
             calls_directory=parts.calls_directory,
             providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             setup=parts.setup,

@@ -26,6 +26,7 @@ from cordboard.admin import (
     providers,
     session,
     tools,
+    trials,
 )
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
@@ -39,6 +40,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *mcp.ENDPOINTS,
     *tools.ENDPOINTS,
     *providers.ENDPOINTS,
+    *trials.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

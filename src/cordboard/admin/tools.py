@@ -15,6 +15,7 @@ from pydantic import Field
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
 from cordboard.admin.pace import TRY
+from cordboard.admin.trials import own_trial
 from cordboard.agents.tool_places import tool_places, why_not
 from cordboard.api.tools import TRY_STATUS, USUAL_DAYS, as_json
 from cordboard.chat.tool_examples import ToolExample, now
@@ -22,6 +23,7 @@ from cordboard.chat.tool_trial import payload_limits
 from cordboard.config.plugins import installed
 from cordboard.errors import NotThere, RequestRefused
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.generation.tool_listing import list_tools as listed_tools
 from cordboard.history.tool_uses import RecentUse, recent_uses
 from cordboard.observe.tool_usage_files import KEPT_DAYS
 from cordboard.tools.masking import MASK
@@ -85,6 +87,8 @@ class Try(Takes):
     arguments: dict[str, Any] = Field({})
     provider: str | None = Field(None, max_length=100)
     """Show the payload for this kind of agent alone."""
+    trial: str | None = Field(None, max_length=64)
+    """A trial of the caller's, in place of the configuration in force."""
     approve: bool = False
     """Stands for the caller's yes."""
     confirm: str = Field("", max_length=100)
@@ -267,6 +271,7 @@ async def try_tool(ask: Ask) -> Tried:
         body.arguments,
         limits=limits,
         approve=body.approve,
+        trial=own_trial(ask, body.trial),
         effects=[
             effects
             for effects, permission in _TRY.items()
@@ -284,9 +289,12 @@ def _context_of_try(ask: Ask) -> str | None:
     run a tool with such effects, 409 without the confirmation that it needs, and 404 if the effects
     of a tool that is not offered are unknown: its server may come back before the try."""
     name, context = ask.params["name"], ask.body.context
-    if not ask.who.rights.covers(context) or context not in ask.services.config().contexts:
+    if not ask.who.rights.covers(context):
         return None
-    rows = ask.services.operations.engine.tools(context).rows
+    try:
+        rows = _listed(ask, context).rows
+    except NotThere:
+        return None
     offered = {row.name: Effects(row.effects) for row in rows if row.offered}
     effects = offered.get(name)
     if effects is None:
@@ -298,6 +306,19 @@ def _context_of_try(ask: Ask) -> str | None:
         message = f"the tool is {effects}: give its name once more as `confirm`"
         raise RequestRefused(409, "needs_confirmation", message)
     return str(context)
+
+
+def _listed(ask: Ask, context: str) -> ToolListing:
+    """Return the tools of the context, or of the trial that the try is for. Raises `NotThere`."""
+    trial = own_trial(ask, ask.body.trial)
+    if trial is None:
+        if context not in ask.services.config().contexts:
+            raise NotThere(f"there is no context {context}")
+        return ask.services.operations.engine.tools(context)
+    if context != trial.context:
+        raise NotThere(f"the trial is of the context {trial.context}")
+    made = trial.generation
+    return listed_tools(made.config, made.fleet, made.catalogue, context)
 
 
 async def list_examples(ask: Ask) -> Examples:
