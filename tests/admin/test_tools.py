@@ -164,6 +164,8 @@ async def test_real_uses_come_from_the_ledgers_and_words_by_grant(room: Room) ->
     tried = text.replace(f'"source":"{offered["source"]}"', '"source":"try"', 1)
     assert tried != text
     (day / "try-1.jsonl").write_text(tried)
+    tested = json.dumps(offered | {"call_id": "chat-1", "test": True})
+    (day / "chat-1.jsonl").write_text("\n".join([tested, *text.splitlines()[1:]]) + "\n")
     used = [json.loads(line) for line in text.splitlines() if '"tool.' in line]
     name = next(line["name"] for line in used if "name" in line)
     context = next(

@@ -55,7 +55,10 @@ def recent_uses(
 
 def _uses(tool: str, row: CallRow, directory: Path) -> list[RecentUse]:
     try:
-        history = ledgers.read(directory / row.file)
+        lines = ledgers.read_lines(directory / row.file)
+        if any(line.get("test") for line in lines[:1]):  # of an operator, not of a caller
+            return []
+        history = CallHistory.from_lines(lines)
         used = [use for use in history.tools if use.name == tool]
         return [RecentUse(row, _moment(history, use), use) for use in reversed(used)]
     except (OSError, AttributeError, KeyError, TypeError, ValueError):
