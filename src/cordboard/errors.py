@@ -294,7 +294,8 @@ class AccountRefused(CordboardError):
 
 class RequestRefused(CordboardError):
     """A request to the admin port is refused. `code` is a stable word for programs, `headers` are
-    those of the answer, `at` the places of the faults in a request or configuration."""
+    those of the answer, `at` the places of the faults in a request or configuration, `more` further
+    fields of the answer's `error`."""
 
     def __init__(
         self,
@@ -304,9 +305,11 @@ class RequestRefused(CordboardError):
         *,
         headers: Mapping[str, str] | None = None,
         at: Sequence[Mapping[str, object]] = (),
+        more: Mapping[str, object] | None = None,
     ) -> None:
         self.status = status
         self.code = code
+        self.more = dict(more or {})
         self.headers = dict(headers or {})
         self.at = tuple(at)
         super().__init__(message)
