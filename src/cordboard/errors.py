@@ -7,6 +7,7 @@ the narrowest class it can handle; a message never contains a secret.
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
     ├── EditRefused            an edit of the configuration's text is impossible
     ├── PublishRefused         the configuration's file cannot be written
+    ├── DraftRefused           a draft of the configuration cannot be saved
     ├── VersionsUnusable       versions of the configuration cannot be kept or read
     ├── StoredSecretsUnusable  stored secrets cannot be written or read
     ├── ModelError             an offline model is missing, altered or will not load
@@ -113,6 +114,10 @@ class EditRefused(CordboardError):
 
 class PublishRefused(CordboardError):
     """The configuration's file cannot be written; it is unchanged."""
+
+
+class DraftRefused(CordboardError):
+    """A draft of the configuration cannot be saved: its id, its size, or the number of drafts."""
 
 
 class VersionsUnusable(CordboardError):

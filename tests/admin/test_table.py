@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from cordboard.accounts.rights import ROLES, Grant, Permission, Role
+from cordboard.accounts.rights import GRANTS, ROLES, Grant, Permission, Role
 from cordboard.admin import session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Endpoint, Open, Scope
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
+from cordboard.config.files import digest_of
 from cordboard.config.schema import AdminUi
+from cordboard.config.stored_secrets import StoredSecrets
 
-from .conftest import GOOD, STORED, Browser, Room, code
+from .conftest import CONFIG, GOOD, STORED, Browser, Room, code
 
 ROOT = Path(__file__).parents[2]
+DIGEST = digest_of(CONFIG.encode())
 RIGHTS = {"role": "viewer", "grants": [], "scope": ["*"]}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/session"): {"name": "victim", "password": GOOD},
@@ -29,7 +32,15 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
     ("POST", "/config/check"): {},
+    ("POST", "/config/diff"): {"text": CONFIG},
+    ("POST", "/config/edit"): {"text": CONFIG, "edits": [{"op": "remove", "path": ["tools"]}]},
+    ("PUT", "/config"): {"text": CONFIG + "# new\n", "base": DIGEST},
+    ("POST", "/config/versions/{version}/restore"): {},
+    ("PUT", "/drafts/{draft}"): {"text": CONFIG, "base": DIGEST},
+    ("PUT", "/secrets/{secret}"): {"value": "hunter2hunter2"},
 }
+OF_THE_WHOLE_FILE = "/config/versions"
+"""Beginning of paths for which `config.read` is not enough with a limited scope."""
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
 ROLE_OF = {
     "viewer": Role.VIEWER,
@@ -47,6 +58,8 @@ ABOUT_ALL = {
     Permission.ENGINE_CONTROL,
     Permission.PEOPLE_MANAGE,
     Permission.AUDIT_READ,
+    Permission.SECRETS_LIST,
+    Permission.SECRETS_WRITE,
 }
 
 
@@ -68,8 +81,12 @@ def expected(endpoint: Endpoint, caller: str, context: str) -> int:
     if caller == "nobody":
         return 401
     if isinstance(endpoint.may, Permission):
-        has = ROLES[ROLE_OF[caller]] - (ABOUT_ALL if caller == "scoped" else set())
+        has = set(ROLES[ROLE_OF[caller]]) - (ABOUT_ALL if caller == "scoped" else set())
+        if caller == "granted":
+            has |= set(GRANTS.values())
         if endpoint.may not in has:
+            return 403
+        if caller == "scoped" and endpoint.path.startswith(OF_THE_WHOLE_FILE):
             return 403
     elif caller == "key":
         return 403
@@ -94,6 +111,17 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
         path = path.replace("{session_id}", room.accounts.sessions()[0].id)
     elif "{key_id}" in path:
         path = path.replace("{key_id}", room.accounts.add_key("victim", "b", (), ("*",), 9)[0].id)
+    elif "{draft}" in path:
+        if room.services.editing is not None and endpoint.method != "PUT":
+            for who in CALLERS:
+                room.services.editing.drafts.put(who, "mine", DIGEST, CONFIG)
+        path = path.replace("{draft}", "mine")
+    elif "{version}" in path:
+        room.fake.versions.keep(CONFIG.encode())
+        path = path.replace("{version}", DIGEST)
+    elif "{secret}" in path:
+        StoredSecrets(room.audit.path.parent).put("SHOP_KEY", "hunter2hunter2")
+        path = path.replace("{secret}", "SHOP_KEY")
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}

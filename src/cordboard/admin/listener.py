@@ -18,7 +18,7 @@ from cordboard.accounts.store import Accounts
 from cordboard.admin.application import AdminApplication
 from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
-from cordboard.admin.services import AdminServices
+from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
@@ -26,8 +26,12 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
+from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.versions import Versions
+from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
 
 HEADER_SECONDS = 5.0
@@ -45,6 +49,8 @@ class EngineParts:
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
     config: Callable[[], Config]
+    generation: Callable[[], tuple[int, str]]
+    """Returns the number of the generation in force, and the digest of its file."""
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     internal_error: Callable[[str], None]
@@ -77,6 +83,7 @@ class AdminListener:
             trials=parts.trials,
             config=parts.config,
             source=parts.source,
+            editing=_editing(settings, parts),
             setup=parts.setup,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
@@ -105,6 +112,20 @@ class AdminListener:
             idle_seconds=sessions.idle_minutes * 60,
             whole_seconds=sessions.hours * 3_600,
         )
+
+
+def _editing(settings: AdminUi, parts: EngineParts) -> Editing | None:
+    source, folder = parts.source, settings.data
+    if source is None:
+        return None
+    versions = Versions(folder / "versions", source.path)
+    writes = settings.edit == "file"
+    return Editing(
+        Workspace(source.path, source.environ, versions, writes=writes),
+        Drafts(folder / "drafts", time.time),
+        StoredSecrets(folder),
+        parts.generation,
+    )
 
 
 def _tls(files: AdminTls) -> ssl.SSLContext:

@@ -28,6 +28,8 @@ SIGN_IN = Pace("sign_in", 5, 60)
 SIGN_IN_ALL = Pace("sign_in_all", 30, 60)
 """For all together: each takes 20 ms of a processor."""
 CHECK = Pace("check", 5, 1)
+SAVE = Pace("save", 60, 60)
+"""Drafts that a page saves by itself; they leave the pace of changes alone."""
 TRY = Pace("try", 30, 60)
 
 

@@ -21,8 +21,11 @@ from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
+from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 
 MOST_KNOWN = 1_000
@@ -32,6 +35,17 @@ MOST_PASSWORDS = 8
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """The parts for editing the configuration's file."""
+
+    workspace: Workspace
+    drafts: Drafts
+    secrets: StoredSecrets
+    generation: Callable[[], tuple[int, str]]
+    """Returns the number of the generation in force, and the digest of its file."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -58,6 +72,10 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    editing: Editing | None
+    """None if the engine was not started from a file."""
+    checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One at a time, so that the event loop competes with one thread for the interpreter."""
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""

@@ -63,7 +63,7 @@ def set_secret(
 
     asked = sys.stdin.isatty()
     value = getpass.getpass(f"{name}: ") if asked else sys.stdin.read().rstrip("\r\n")
-    _stored(config, data).put(name, value)
+    _stored(config, data).put(name, value, _user())
     print(f"{name} is stored; an engine that watches its file takes it: ${{{name}}}")
 
 

@@ -13,7 +13,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from cordboard.config.edit.apply import apply
@@ -25,7 +25,7 @@ from cordboard.config.plugins import Plugins
 from cordboard.config.review import Review, review
 from cordboard.config.schema import Config
 from cordboard.config.versions import Versions
-from cordboard.errors import ConfigError, ConfigProblem, NotThere, PublishRefused
+from cordboard.errors import ConfigError, PublishRefused
 
 MOST_HIDDEN = 8
 """Texts whose holes are remembered, so that each keystroke in a draft scans the draft alone."""

@@ -219,6 +219,10 @@ class Engine:
             calls=lambda: self.registry.calls,
             trials=self._trials,
             config=lambda: self._config,
+            generation=lambda: (
+                self.reloader.generation.number,
+                self.reloader.generation.version,
+            ),
             source=source,
             setup=self._check_setup,
             internal_error=self._metrics.internal_error,
