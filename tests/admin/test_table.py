@@ -113,7 +113,8 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
         path = path.replace("{key_id}", room.accounts.add_key("victim", "b", (), ("*",), 9)[0].id)
     elif "{draft}" in path:
         if room.services.editing is not None and endpoint.method != "PUT":
-            for who in CALLERS:
+            keys = [f"key:{key.id}" for key in room.accounts.keys()]  # noqa: SIM118 - a method
+            for who in (*CALLERS, *keys):
                 room.services.editing.drafts.put(who, "mine", DIGEST, CONFIG)
         path = path.replace("{draft}", "mine")
     elif "{version}" in path:

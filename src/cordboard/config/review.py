@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def review(
         return Review(tuple(error.problems), tree=tree, places=places)
     known = loaded.secrets | loaded.config.secrets
     shown = [
-        document.problem(place, f"a secret {VISIBLE}")
+        replace(document.problem(place, f"a secret {VISIBLE}"), from_outside=False)
         for place, secret in holes.items()
         if not any(value and value in secret for value in known)
     ]
