@@ -144,6 +144,27 @@ async def test_the_schema_says_all_that_a_form_needs(anna: Browser) -> None:
     assert again.status_code == 304
 
 
+async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
+    room: Room,
+) -> None:
+    more = "routes: {'100': sales}\ntools: {transfer: {destinations: {desk: {target: '2'}}}}\n"
+    room.use(TEXT.replace("greeting: Hello.", "tools: [transfer]") + more)
+    room.add("paula", Role.VIEWER, (), ("sales",))
+    uses = (await room.browser("paula").get("/config/uses")).json()
+    assert uses == {
+        "contexts": [
+            {
+                "context": "sales",
+                "providers": ["local"],
+                "tools": ["transfer"],
+                "numbers": ["100"],
+                "is_default": False,
+            }
+        ],
+        "destinations": ["desk"],
+    }
+
+
 # Drafts are checked and edited.
 
 

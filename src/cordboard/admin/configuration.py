@@ -29,6 +29,7 @@ from cordboard.config.form import form_schema
 from cordboard.config.load import MOST_KIB
 from cordboard.config.publish import PublishConflict
 from cordboard.config.review import Review
+from cordboard.config.schema import chain_of
 from cordboard.config.versions import Author, Origin, Version
 from cordboard.config.workspace import NOT_AS_A_PATCH, Sheet
 from cordboard.config.yaml_document import dotted
@@ -46,7 +47,7 @@ Result = TypeVar("Result")
 MOST_BODY = 2 * 1024 * 1024
 MOST_TEXT = MOST_KIB * 1024
 MOST_EDITS = 100
-MOST_PLACES_BESIDE_CALLS = 10_000
+MOST_PLACES_BESIDE_CALLS = 4_000
 """Keys and items of a text that is checked while there are calls. Its validation holds the
 interpreter, and with it all audio."""
 _BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
@@ -116,6 +117,23 @@ class Published(Reloaded):
     version: str
     """Digest of the file."""
     on_the_phone: list[OnThePhone]
+
+
+class ContextUses(Gives):
+    context: str
+    providers: list[str]
+    """Its own, then those that take over, in their order."""
+    tools: list[str]
+    """As the file names them."""
+    numbers: list[str]
+    """Dialled numbers that lead to it by `routes`."""
+    is_default: bool
+
+
+class ConfigUses(Gives):
+    contexts: list[ContextUses]
+    destinations: list[str]
+    """Names to which calls can be transferred, from every context with the tool `transfer`."""
 
 
 class ConfigVersion(Gives):
@@ -319,6 +337,23 @@ async def config_schema(ask: Ask) -> JsonAnswer:
     content = await ask.services.run(lambda: JsonAnswer(form_schema()))
     ask.unchanged(digest_of(bytes(content.body)))
     return content
+
+
+async def config_uses(ask: Ask) -> ConfigUses:
+    """List what each context in force uses, and the numbers that lead to it."""
+    config, rights = ask.services.config(), ask.who.rights
+    rows = [
+        ContextUses(
+            context=name,
+            providers=list(chain_of(config, context)),
+            tools=list(context.tools),
+            numbers=[number for number, to in config.routes.items() if to == name],
+            is_default=name == config.default_context,
+        )
+        for name, context in config.contexts.items()
+        if rights.covers(name)
+    ]
+    return ConfigUses(contexts=rows, destinations=list(config.destinations))
 
 
 # Publishing and versions.
@@ -664,6 +699,16 @@ ENDPOINTS = (
         gives=Content(("application/json",)),
         audit=UNRECORDED,
         does=config_schema,
+    ),
+    Endpoint(
+        "GET",
+        "/config/uses",
+        may=_READ,
+        scope=Scope.FILTERED,
+        takes=None,
+        gives=ConfigUses,
+        audit=UNRECORDED,
+        does=config_uses,
     ),
     *(
         Endpoint(
