@@ -351,6 +351,22 @@ async def test_the_values_of_a_problem_are_not_shown_to_who_publishes(
     assert "hunter3" not in room.audit.path.read_text()
 
 
+async def test_holes_keep_their_secrets_while_a_draft_is_open(room: Room, anna: Browser) -> None:
+    """A named file that is gone makes the text unloadable, and secrets are then found by names."""
+    name = path_of(room).with_name("name.txt")
+    name.write_text("Erika")
+    server = "{transport: http, url: 'http://127.0.0.1:9/', headers: {A-Shop: two words}}"
+    text = f"mcp: {{servers: {{shop: {server}}}}}\n" + TEXT.replace("Hello.", "${file:name.txt}")
+    base = room.use(text)
+    shown = (await anna.get("/config")).json()["text"]
+    name.unlink()
+    assert (await anna.get("/config")).json()["text"] == shown
+    name.write_text("Erika")
+    draft = shown.replace("Good morning.", "Good day.")
+    assert (await put(anna, "/config", {"text": draft, "base": base})).status_code == 200
+    assert path_of(room).read_text() == text.replace("Good morning.", "Good day.")
+
+
 @pytest.mark.parametrize("off", [True, False], ids=["off", "read-only"])
 async def test_a_file_that_is_changed_elsewhere_gets_a_patch(
     room: Room, anna: Browser, tmp_path: Path, off: bool

@@ -102,8 +102,6 @@ class Workspace:
             ):
                 return sheet
         text = self._text(content)
-        with self._lock:
-            self._hidden.pop(digest, None)  # a file that it names may have changed
         try:
             hidden = self._holes(digest, text)
         except ConfigError as error:  # no secrets can be found in it
@@ -206,7 +204,8 @@ class Workspace:
         return self._holes(base, self._text(content))
 
     def _holes(self, digest: str, text: str) -> Hidden:
-        """Return the text with holes; the numbers of a version's holes stay while it is known."""
+        """Return the text with holes. Their numbers stay while the version is remembered: drafts
+        with them are open, and a file that the text names may have changed."""
         with self._lock:
             known = self._hidden.get(digest)
         if known is None:
