@@ -39,6 +39,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/config/versions/{version}/restore"): {},
     ("PUT", "/drafts/{draft}"): {"text": CONFIG, "base": DIGEST},
     ("PUT", "/secrets/{secret}"): {"value": "hunter2hunter2"},
+    ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
+    ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
 }
 OF_THE_WHOLE_FILE = "/config/versions"
 """Beginning of paths for which `config.read` is not enough with a limited scope."""
@@ -98,10 +100,24 @@ def expected(endpoint: Endpoint, caller: str, context: str) -> int:
     return 200
 
 
+def of_configuration(room: Room, endpoint: Endpoint, path: str) -> str:
+    """The path with a version, a draft of each caller, and a stored secret that are there."""
+    if "{draft}" in path and room.services.editing is not None and endpoint.method != "PUT":
+        keys = [f"key:{key.id}" for key in room.accounts.keys()]  # noqa: SIM118 - a method
+        for who in (*CALLERS, *keys):
+            room.services.editing.drafts.put(who, "mine", DIGEST, CONFIG)
+    room.fake.versions.keep(CONFIG.encode())
+    if "{secret}" in path:
+        StoredSecrets(room.audit.path.parent).put("SHOP_KEY", "hunter2hunter2")
+    path = path.replace("{draft}", "mine").replace("{version}", DIGEST)
+    return path.replace("{secret}", "SHOP_KEY")
+
+
 def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
+    path = of_configuration(room, endpoint, path)
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
@@ -112,21 +128,14 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
         path = path.replace("{session_id}", room.accounts.sessions()[0].id)
     elif "{key_id}" in path:
         path = path.replace("{key_id}", room.accounts.add_key("victim", "b", (), ("*",), 9)[0].id)
-    elif "{draft}" in path:
-        if room.services.editing is not None and endpoint.method != "PUT":
-            keys = [f"key:{key.id}" for key in room.accounts.keys()]  # noqa: SIM118 - a method
-            for who in (*CALLERS, *keys):
-                room.services.editing.drafts.put(who, "mine", DIGEST, CONFIG)
-        path = path.replace("{draft}", "mine")
-    elif "{version}" in path:
-        room.fake.versions.keep(CONFIG.encode())
-        path = path.replace("{version}", DIGEST)
-    elif "{secret}" in path:
-        StoredSecrets(room.audit.path.parent).put("SHOP_KEY", "hunter2hunter2")
-        path = path.replace("{secret}", "SHOP_KEY")
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
+    elif path == "/chats":
+        body = {"context": context}
+    elif "{chat_id}" in path or "{trial_id}" in path:
+        path = path.replace("{chat_id}", f"chat-{context}")
+        path = path.replace("{trial_id}", f"trial-{context}")
     elif path == "/tools":
         path = f"/tools?context={context}"
     return path, body

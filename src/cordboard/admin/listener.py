@@ -28,7 +28,9 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
@@ -54,6 +56,8 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     generation: Callable[[], tuple[int, str]]
     """Returns the number of the generation in force, and the digest of its file."""
@@ -92,6 +96,8 @@ class AdminListener:
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             editing=_editing(settings, parts),

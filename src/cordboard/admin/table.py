@@ -25,6 +25,7 @@ from cordboard.admin import (
     people,
     secrets,
     session,
+    trials,
 )
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
@@ -37,6 +38,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *engine.ENDPOINTS,
     *configuration.ENDPOINTS,
     *secrets.ENDPOINTS,
+    *trials.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"
