@@ -7,6 +7,7 @@ the narrowest class it can handle; a message never contains a secret.
     ├── ConfigError            the file cannot be used (fatal at start; a reload keeps the old one)
     ├── EditRefused            an edit of the configuration's text is impossible
     ├── PublishRefused         the configuration's file cannot be written
+    ├── DraftRefused           a draft of the configuration cannot be saved
     ├── VersionsUnusable       versions of the configuration cannot be kept or read
     ├── StoredSecretsUnusable  stored secrets cannot be written or read
     ├── ModelError             an offline model is missing, altered or will not load
@@ -117,6 +118,10 @@ class EditRefused(CordboardError):
 
 class PublishRefused(CordboardError):
     """The configuration's file cannot be written; it is unchanged."""
+
+
+class DraftRefused(CordboardError):
+    """A draft of the configuration cannot be saved: its id, its size, or the number of drafts."""
 
 
 class VersionsUnusable(CordboardError):
@@ -314,7 +319,8 @@ class AccountRefused(CordboardError):
 
 class RequestRefused(CordboardError):
     """A request to the admin port is refused. `code` is a stable word for programs, `headers` are
-    those of the answer, `at` the places of the faults in a request or configuration."""
+    those of the answer, `at` the places of the faults in a request or configuration, `more` further
+    fields of the answer's `error`."""
 
     def __init__(
         self,
@@ -324,9 +330,11 @@ class RequestRefused(CordboardError):
         *,
         headers: Mapping[str, str] | None = None,
         at: Sequence[Mapping[str, object]] = (),
+        more: Mapping[str, object] | None = None,
     ) -> None:
         self.status = status
         self.code = code
+        self.more = dict(more or {})
         self.headers = dict(headers or {})
         self.at = tuple(at)
         super().__init__(message)

@@ -22,14 +22,14 @@ from cordboard.accounts.store import Accounts
 from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
-from cordboard.admin.services import AdminServices
+from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
 from cordboard.api.administration import ServerOperations
-from cordboard.api.administration_view import Fix, Step
+from cordboard.api.administration_view import Fix, ReloadReport, Step
 from cordboard.api.app import ComponentState, EngineView
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.offer import Offer
@@ -39,8 +39,14 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.chat.trial_runs import Draft, Trial, TrialRuns
+from cordboard.config.drafts import Drafts
+from cordboard.config.files import digest_of
 from cordboard.config.load import ConfigSource, read
+from cordboard.config.publish import publish
 from cordboard.config.schema import AdminUi, Config
+from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.versions import Author, Versions
+from cordboard.config.workspace import Workspace
 from cordboard.errors import ChatRefused, NotThere
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.history.query import CallQuery, Page
@@ -258,6 +264,14 @@ class LiveChats:
 
 
 class Administration(FakeAdministration):
+    source: ConfigSource
+    versions: Versions
+
+    async def publish(self, text: str, base: str, author: Author) -> ReloadReport:
+        path, environ = self.source.path, self.source.environ
+        await asyncio.to_thread(publish, text, base, author, path, self.versions, environ)
+        return await super().publish(text, base, author)
+
     def tools(self, context: str | None = None) -> ToolListing:
         return ToolListing(context, TOOLS, ())
 
@@ -285,6 +299,9 @@ class Room:
         path = folder / "agent.yaml"
         path.write_text(CONFIG)
         config = read(CONFIG, path, {}).config
+        self.running = config
+        self.fake.source = ConfigSource(path, {})
+        self.fake.versions = Versions(folder / "admin" / "versions", path)
         self.errors: list[str] = []
         self.may_check = asyncio.Event()
         """Unless set, a check of the set-up goes on."""
@@ -303,8 +320,9 @@ class Room:
             providers=self._provider_desk(config),
             runs=cast(TrialRuns, self.runs),
             chats=cast(ChatSessions, self.chats),
-            config=lambda: config,
-            source=ConfigSource(path, {}),
+            config=lambda: self.running,
+            source=self.fake.source,
+            editing=self.editing(),
             setup=self._setup,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
@@ -329,6 +347,24 @@ class Room:
 
     def voice_of(self, provider: str) -> Voice:
         return self.voice
+
+    def editing(self, *, writes: bool = True) -> Editing:
+        folder, source = self.audit.path.parent, self.fake.source
+        return Editing(
+            Workspace(source.path, source.environ, self.fake.versions, writes=writes),
+            Drafts(folder / "drafts", self.clock),
+            StoredSecrets(folder),
+            lambda: (3, ""),
+        )
+
+    def use(self, text: str, **environ: str) -> str:
+        """Have another file, which is in force; return its digest."""
+        path = self.fake.source.path
+        path.write_text(text)
+        self.fake.source = self.services.source = ConfigSource(path, environ)
+        self.services.editing = self.editing()
+        self.running = read(text.removeprefix("\ufeff"), path, environ).config
+        return digest_of(path.read_bytes())
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()

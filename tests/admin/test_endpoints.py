@@ -11,13 +11,12 @@ import pytest
 from cordboard.accounts.rights import Grant, Role
 from cordboard.api.app import ComponentState
 from cordboard.calls.call import CallState
-from cordboard.config.load import ConfigSource
 from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard_testkit.fake_administration import Reloaded
 from cordboard_testkit.patience import PATIENCE, until
 
-from .conftest import Room, code
+from .conftest import CONFIG, Room, code
 
 
 async def test_live_calls_are_those_of_the_scope_with_numbers_by_grant(room: Room) -> None:
@@ -215,20 +214,20 @@ async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
     draft = path.read_text() + "health: {port: 15999}\ncalls: {max_calls: 7}\n"
     checked = (await browser.post("/config/check", {"text": draft})).json()
     assert checked["in_order"] is True
-    assert {row["key"]: row["takes_effect"] for row in checked["changed"]} == {
+    assert {row["key"]: row["takes_effect"] for row in checked["changes"]} == {
         "health.port": "restart",
-        "calls.max_calls": "reload",
+        "calls.max_calls": "now",
     }
     bad = (await browser.post("/config/check", {"text": draft + "calls2: {}\n"})).json()
     (problem,) = bad["problems"]
-    assert (bad["in_order"], problem["key"], problem["line"], bad["changed"]) == (
+    assert (bad["in_order"], problem["key"], problem["line"], bad["changes"]) == (
         False,
         "calls2",
         7,
         [],
     )
     same = (await browser.post("/config/check", {})).json()
-    assert (same["in_order"], same["changed"]) == (True, [])
+    assert (same["in_order"], same["changes"]) == (True, [])
     assert path.read_text() not in (draft,)
     assert room.entries() == [], "a check changes nothing"
 
@@ -237,7 +236,7 @@ async def test_a_draft_reads_no_variable_of_the_engines_environment(room: Room) 
     """A problem quotes the text that it is about, and a draft may put any variable there."""
     assert room.services.source is not None
     environ = {"DATABASE_URL": "postgres://shop:hunter2@db/shop", "SHOP": "hunter2"}
-    room.services.source = ConfigSource(room.services.source.path, environ)
+    room.use(CONFIG, **environ)
     room.add("otto", Role.OPERATOR)
     draft = "contexts: {demo: {provider: '${SHOP}'}}\nhealth: {port: '${DATABASE_URL}'}\n"
     answer = await room.browser("otto").post("/config/check", {"text": draft})
@@ -286,7 +285,7 @@ async def test_a_draft_reads_no_part_of_a_file(room: Room) -> None:
     assert room.services.source is not None
     secret = room.services.source.path.with_name("credentials.json")
     secret.write_text("{hunter2 hunter2}")
-    room.services.source = ConfigSource(room.services.source.path, {"KEYS": "a {hunter3 hunter3}"})
+    room.use(CONFIG, KEYS="a {hunter3 hunter3}")
     room.add("otto", Role.OPERATOR)
     draft = (
         "contexts:\n  demo: {prompt: '${file:credentials.json}'}\n"

@@ -85,5 +85,8 @@ async def test_the_commands_of_the_page_do_what_it_says(
     assert re.search(r"\b[1-9][0-9]? lines in order", shown)
     with wave.open(str(tmp_path / "sample.wav")) as sample:
         assert sample.getnframes() > sample.getframerate(), "spoken by the real voice"
+    assert '"takes_effect":"now"' in shown
+    assert "+++ draft" in shown
+    assert '"applied":true' in shown
     ledgers = [path.read_text() for path in (tmp_path / "calls").glob("*/*.jsonl")]
     assert sum("operator_hangup" in ledger for ledger in ledgers) == 1

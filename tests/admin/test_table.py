@@ -15,11 +15,14 @@ from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Endpoint, Open, Scope
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
 from cordboard.chat.tool_examples import ToolExample
+from cordboard.config.files import digest_of
 from cordboard.config.schema import AdminUi
+from cordboard.config.stored_secrets import StoredSecrets
 
-from .conftest import GOOD, STORED, Browser, Room, code
+from .conftest import CONFIG, GOOD, STORED, Browser, Room, code
 
 ROOT = Path(__file__).parents[2]
+DIGEST = digest_of(CONFIG.encode())
 RIGHTS = {"role": "viewer", "grants": [], "scope": ["*"]}
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/session"): {"name": "victim", "password": GOOD},
@@ -33,9 +36,17 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/config/check"): {},
     ("POST", "/voices/{voice}/sample"): {"text": "Good morning."},
     ("POST", "/mcp/lock/accept"): {"server": "atis", "digest": "0" * 64},
+    ("POST", "/config/diff"): {"text": CONFIG},
+    ("POST", "/config/edit"): {"text": CONFIG, "edits": [{"op": "remove", "path": ["tools"]}]},
+    ("PUT", "/config"): {"text": CONFIG + "# new\n", "base": DIGEST},
+    ("POST", "/config/versions/{version}/restore"): {},
+    ("PUT", "/drafts/{draft}"): {"text": CONFIG, "base": DIGEST},
+    ("PUT", "/secrets/{secret}"): {"value": "hunter2hunter2"},
     ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
     ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
 }
+OF_THE_WHOLE_FILE = "/config/versions"
+"""Beginning of paths for which `config.read` is not enough with a limited scope."""
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
 ROLE_OF = {
     "viewer": Role.VIEWER,
@@ -55,6 +66,8 @@ ABOUT_ALL = {
     Permission.AUDIT_READ,
     Permission.MCP_ACCEPT,
     Permission.PROVIDERS_CHECK,
+    Permission.SECRETS_LIST,
+    Permission.SECRETS_WRITE,
 }
 
 
@@ -81,6 +94,8 @@ def expected(endpoint: Endpoint, caller: str, context: str) -> int:
             has = has | set(GRANTS.values())
         if endpoint.may not in has:
             return 403
+        if caller == "scoped" and endpoint.path.startswith(OF_THE_WHOLE_FILE):
+            return 403
     elif caller == "key":
         return 403
     if endpoint.elevated and caller != "elevated":
@@ -92,11 +107,25 @@ def expected(endpoint: Endpoint, caller: str, context: str) -> int:
     return 200
 
 
+def of_configuration(room: Room, endpoint: Endpoint, path: str) -> str:
+    """The path with a version, a draft of each caller, and a stored secret that are there."""
+    if "{draft}" in path and room.services.editing is not None and endpoint.method != "PUT":
+        keys = [f"key:{key.id}" for key in room.accounts.keys()]  # noqa: SIM118 - a method
+        for who in (*CALLERS, *keys):
+            room.services.editing.drafts.put(who, "mine", DIGEST, CONFIG)
+    room.fake.versions.keep(CONFIG.encode())
+    if "{secret}" in path:
+        StoredSecrets(room.audit.path.parent).put("SHOP_KEY", "hunter2hunter2")
+    path = path.replace("{draft}", "mine").replace("{version}", DIGEST)
+    return path.replace("{secret}", "SHOP_KEY")
+
+
 def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
     path = path.replace("{provider}", "local").replace("{voice}", "local")
+    path = of_configuration(room, endpoint, path)
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")

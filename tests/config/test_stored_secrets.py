@@ -166,3 +166,29 @@ def test_any_text_comes_back(
     for name, value in kept.items():
         store.put(name, value)
     assert store.read().values == kept
+
+
+def test_a_file_without_notes_and_one_with_comments_are_read(
+    tmp_path: Path, store: StoredSecrets
+) -> None:
+    store.put("NEW", SECRET, "anna")
+    path = tmp_path / "admin" / FILE
+    old = path.read_text()
+    path.write_text('OLD="a" \nODD="b" # of the shop\nBAD="c" d\n' + old)
+    found = store.read()
+    assert found.values == {"OLD": "a", "ODD": "b", "NEW": SECRET}
+    assert "line 3" in found.problem
+    assert {name: note.by for name, note in found.notes.items()} == {"NEW": "anna"}
+    path.write_text('OLD="a"\n' + old)
+    store.put("LAST", "d")
+    assert store.read().notes["NEW"].by == "anna"
+
+
+def test_fingerprints_are_the_same_for_the_same_value_in_one_folder_alone(
+    tmp_path: Path, store: StoredSecrets
+) -> None:
+    assert store.fingerprint(SECRET) == StoredSecrets(tmp_path / "admin").fingerprint(SECRET)
+    assert store.fingerprint(SECRET) != store.fingerprint(SECRET + "x")
+    assert store.fingerprint(SECRET) != StoredSecrets(tmp_path / "other").fingerprint(SECRET)
+    key = tmp_path / "admin" / "fingerprint.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600

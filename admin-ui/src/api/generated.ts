@@ -378,23 +378,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/config/check": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Check a configuration, with file, line and key of each problem. Nothing is changed. */
-        post: operations["check"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/engine/setup": {
         parameters: {
             query?: never;
@@ -803,6 +786,254 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the configuration file: text with holes for literal secrets, values, places, problems.
+         * @description For a scope of some contexts only the values of those, and no text.
+         */
+        get: operations["show_config"];
+        /**
+         * Write a draft to the file, if it is in order and the file is still the one it was made from, and put it into force.
+         * @description 409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+         */
+        put: operations["publish_config"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Check a configuration, with the place of each problem, and say when each change takes effect. Nothing is changed. */
+        post: operations["check_config"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/edit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Apply edits to a text, and check the result. Bytes that no edit names stay as they are. Nothing is changed. */
+        post: operations["edit_config"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show the differences from the file, or a version, to a draft. Secrets are not shown. */
+        post: operations["diff_config"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the JSON Schema of the file, with words, units, secrets, references and order: a form can be rendered by type alone. */
+        get: operations["config_schema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what each context in force uses, and the numbers that lead to it. */
+        get: operations["config_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the versions of the file, the newest first: who, when, why, from where, and its last load. */
+        get: operations["list_config_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the text of a version, by its digest or the beginning of one; with holes for literal secrets. */
+        get: operations["show_config_version"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/versions/{version}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the differences from a version to the file, or to another version. */
+        get: operations["diff_config_version"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/config/versions/{version}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Publish the text of a version again, if an engine could run with it. */
+        post: operations["restore_config"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the caller's own saved drafts. */
+        get: operations["list_drafts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/drafts/{draft}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show one of the caller's own saved drafts. */
+        get: operations["show_draft"];
+        /** Save a draft for the caller alone, as it is, for 30 days; it is not checked. */
+        put: operations["save_draft"];
+        post?: never;
+        /** Delete one of the caller's own saved drafts. */
+        delete: operations["delete_draft"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the secrets that fill the file from outside, and those that are stored; no values. */
+        get: operations["list_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{secret}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Store a secret for `${NAME}` of the file. A running engine takes it with the next reload, at once if it watches its file; a variable of the environment wins. */
+        put: operations["set_secret"];
+        post?: never;
+        /** Remove a stored secret. A running engine loses it with the next reload. */
+        delete: operations["remove_secret"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -1033,10 +1264,10 @@ export interface components {
             key: string;
             /**
              * Takes Effect
-             * @description `reload`: for the next call after it is published; `restart`: of the engine.
+             * @description `now`: for the next call; `idle`: once no call is active; `restart`: of the engine.
              * @enum {string}
              */
-            takes_effect: "reload" | "restart";
+            takes_effect: "now" | "idle" | "restart";
         };
         /** ChatBegun */
         ChatBegun: {
@@ -1160,10 +1391,31 @@ export interface components {
             /** Problems */
             problems: components["schemas"]["Problem"][];
             /**
-             * Changed
+             * Changes
              * @description Differences from the configuration in force; empty unless it is in order.
              */
-            changed: components["schemas"]["Change"][];
+            changes: components["schemas"]["Change"][];
+            /**
+             * Tree
+             * @description The values as they are written: references and holes are not replaced. Empty for a text that
+             *     is not YAML.
+             */
+            tree: {
+                [key: string]: unknown;
+            };
+            /**
+             * Places
+             * @description Line, column, end line and end column of each key, from 1; the end is behind the last
+             *     character.
+             */
+            places: {
+                [key: string]: [
+                    number,
+                    number,
+                    number,
+                    number
+                ];
+            };
         };
         /** Code */
         Code: {
@@ -1182,6 +1434,118 @@ export interface components {
             /** Detail */
             detail: string;
         };
+        /** ConfigUses */
+        ConfigUses: {
+            /** Contexts */
+            contexts: components["schemas"]["ContextUses"][];
+            /**
+             * Destinations
+             * @description Names to which calls can be transferred, from every context with the tool `transfer`.
+             */
+            destinations: string[];
+        };
+        /** ConfigVersion */
+        ConfigVersion: {
+            /** Digest */
+            digest: string;
+            /** At */
+            at: string;
+            /** Who */
+            who: string;
+            /** Why */
+            why: string;
+            /**
+             * Source
+             * @enum {string}
+             */
+            source: "page" | "file" | "cli" | "restore";
+            /** Parent */
+            parent: string;
+            /** Generation */
+            generation: number | null;
+            /** Result */
+            result: string;
+            /** In File */
+            in_file: boolean;
+            /** In Force */
+            in_force: boolean;
+        };
+        /** ConfigVersions */
+        ConfigVersions: {
+            /** Versions */
+            versions: components["schemas"]["ConfigVersion"][];
+            /**
+             * Next
+             * @description Cursor of the next page; empty on the last one.
+             */
+            next: string;
+        };
+        /** Configuration */
+        Configuration: {
+            /**
+             * In Order
+             * @description False: a reload would refuse it.
+             */
+            in_order: boolean;
+            /** Problems */
+            problems: components["schemas"]["Problem"][];
+            /**
+             * Changes
+             * @description Differences from the configuration in force; empty unless it is in order.
+             */
+            changes: components["schemas"]["Change"][];
+            /**
+             * Tree
+             * @description The values as they are written: references and holes are not replaced. Empty for a text that
+             *     is not YAML.
+             */
+            tree: {
+                [key: string]: unknown;
+            };
+            /**
+             * Places
+             * @description Line, column, end line and end column of each key, from 1; the end is behind the last
+             *     character.
+             */
+            places: {
+                [key: string]: [
+                    number,
+                    number,
+                    number,
+                    number
+                ];
+            };
+            /**
+             * Text
+             * @description Empty for a file in which no secrets can be found, because it is not YAML, and for a limited
+             *     scope.
+             */
+            text: string;
+            /**
+             * Digest
+             * @description SHA-256 of the file: the `base` of drafts.
+             */
+            digest: string;
+            /** Writable */
+            writable: boolean;
+            /**
+             * Reason
+             * @description Why it cannot be published from here.
+             */
+            reason: string;
+            /**
+             * Version
+             * @description Digest of the file that is in force.
+             */
+            version: string;
+            /** Generation */
+            generation: number;
+            /**
+             * Lock
+             * @description SHA-256 of the lock file of the MCP servers' tools; empty if there is none.
+             */
+            lock: string;
+        };
         /** ContextBudget */
         ContextBudget: {
             /** Context */
@@ -1191,12 +1555,56 @@ export interface components {
             /** Max Minutes */
             max_minutes: number | null;
         };
+        /** ContextUses */
+        ContextUses: {
+            /** Context */
+            context: string;
+            /**
+             * Providers
+             * @description Its own, then those that take over, in their order.
+             */
+            providers: string[];
+            /**
+             * Tools
+             * @description As the file names them.
+             */
+            tools: string[];
+            /**
+             * Numbers
+             * @description Dialled numbers that lead to it by `routes`.
+             */
+            numbers: string[];
+            /** Is Default */
+            is_default: boolean;
+        };
         /** Deferred */
         Deferred: {
             /** What */
             what: string;
             /** Until */
             until: string;
+        };
+        /** Difference */
+        Difference: {
+            /**
+             * Lines
+             * @description A unified diff.
+             */
+            lines: string[];
+            /**
+             * On The Phone
+             * @description Live calls, which go on with the configuration that they began with.
+             */
+            on_the_phone: components["schemas"]["OnThePhone"][];
+        };
+        /** DifferenceTo */
+        DifferenceTo: {
+            /**
+             * To
+             * @description A version; empty: the file.
+             * @default
+             */
+            to: string;
         };
         /**
          * Done
@@ -1210,14 +1618,101 @@ export interface components {
              */
             done: true;
         };
-        /** Draft */
-        Draft: {
+        /** DraftAgainst */
+        DraftAgainst: {
+            /** Text */
+            text: string;
+            /**
+             * Base
+             * @default
+             */
+            base: string;
+            /**
+             * Against
+             * @description A version; empty: the file.
+             * @default
+             */
+            against: string;
+        };
+        /** DraftOnBase */
+        DraftOnBase: {
+            /** Text */
+            text: string;
+            /** Base */
+            base: string;
+        };
+        /** DraftText */
+        DraftText: {
             /**
              * Text
              * @description YAML in place of the file's, as long as a file may be; left out: the file as it is now.
              * @default null
              */
             text: string | null;
+            /**
+             * Base
+             * @description Digest of the version that the holes of the text belong to; empty: the file.
+             * @default
+             */
+            base: string;
+        };
+        /** Edited */
+        Edited: {
+            /**
+             * In Order
+             * @description False: a reload would refuse it.
+             */
+            in_order: boolean;
+            /** Problems */
+            problems: components["schemas"]["Problem"][];
+            /**
+             * Changes
+             * @description Differences from the configuration in force; empty unless it is in order.
+             */
+            changes: components["schemas"]["Change"][];
+            /**
+             * Tree
+             * @description The values as they are written: references and holes are not replaced. Empty for a text that
+             *     is not YAML.
+             */
+            tree: {
+                [key: string]: unknown;
+            };
+            /**
+             * Places
+             * @description Line, column, end line and end column of each key, from 1; the end is behind the last
+             *     character.
+             */
+            places: {
+                [key: string]: [
+                    number,
+                    number,
+                    number,
+                    number
+                ];
+            };
+            /** Text */
+            text: string;
+            /**
+             * Touched
+             * @description First and last line of each part of the text that is new.
+             */
+            touched: [
+                number,
+                number
+            ][];
+        };
+        /** Edits */
+        Edits: {
+            /** Text */
+            text: string;
+            /**
+             * Base
+             * @default
+             */
+            base: string;
+            /** Edits */
+            edits: (components["schemas"]["SetKey"] | components["schemas"]["RemoveKey"] | components["schemas"]["InsertKey"] | components["schemas"]["RenameKey"] | components["schemas"]["MoveItem"])[];
         };
         /** EngineState */
         EngineState: {
@@ -1316,6 +1811,23 @@ export interface components {
          * @enum {string}
          */
         Grant: "listen" | "recordings" | "personal" | "publish";
+        /** InsertKey */
+        InsertKey: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "insert";
+            /** Path */
+            path: (string | number)[];
+            /** Value */
+            value: unknown;
+            /**
+             * Before
+             * @default null
+             */
+            before: string | null;
+        };
         /** Invitation */
         Invitation: {
             user: components["schemas"]["UserRow"];
@@ -1536,6 +2048,18 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** MoveItem */
+        MoveItem: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "move";
+            /** Path */
+            path: (string | number)[];
+            /** Index */
+            index: number;
+        };
         /** NewExample */
         NewExample: {
             /** Context */
@@ -1618,6 +2142,13 @@ export interface components {
             /** Name */
             name: string;
         };
+        /** OnThePhone */
+        OnThePhone: {
+            /** Context */
+            context: string;
+            /** Calls */
+            calls: number;
+        };
         /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
@@ -1681,6 +2212,22 @@ export interface components {
             message: string;
             /** Fatal */
             fatal: boolean;
+            /**
+             * Column
+             * @default null
+             */
+            column: number | null;
+            /**
+             * End Line
+             * @default null
+             */
+            end_line: number | null;
+            /**
+             * End Column
+             * @description Column behind the last character to mark.
+             * @default null
+             */
+            end_column: number | null;
         };
         /**
          * Proof
@@ -1779,6 +2326,26 @@ export interface components {
              */
             providers: components["schemas"]["Provider"][];
         };
+        /** Published */
+        Published: {
+            /** Applied */
+            applied: boolean;
+            /** Generation */
+            generation: number;
+            /** Changed */
+            changed: string[];
+            /** Deferred */
+            deferred: components["schemas"]["Deferred"][];
+            /** Problems */
+            problems: components["schemas"]["Problem"][];
+            /**
+             * Version
+             * @description Digest of the file.
+             */
+            version: string;
+            /** On The Phone */
+            on_the_phone: components["schemas"]["OnThePhone"][];
+        };
         /** RecoveryCodes */
         RecoveryCodes: {
             /**
@@ -1800,6 +2367,28 @@ export interface components {
             /** Problems */
             problems: components["schemas"]["Problem"][];
         };
+        /** RemoveKey */
+        RemoveKey: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "remove";
+            /** Path */
+            path: (string | number)[];
+        };
+        /** RenameKey */
+        RenameKey: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "rename";
+            /** Path */
+            path: (string | number)[];
+            /** Key */
+            key: string;
+        };
         /**
          * Role
          * @enum {string}
@@ -1809,6 +2398,89 @@ export interface components {
         Sample: {
             /** Text */
             text: string;
+        };
+        /** SavedDraft */
+        SavedDraft: {
+            /** Id */
+            id: string;
+            /** Base */
+            base: string;
+            /** Saved At */
+            saved_at: string;
+            /**
+             * Stale
+             * @description True if the file has changed since the draft was begun.
+             */
+            stale: boolean;
+        };
+        /** SavedDraftText */
+        SavedDraftText: {
+            /** Id */
+            id: string;
+            /** Base */
+            base: string;
+            /** Saved At */
+            saved_at: string;
+            /**
+             * Stale
+             * @description True if the file has changed since the draft was begun.
+             */
+            stale: boolean;
+            /** Text */
+            text: string;
+        };
+        /** SavedDrafts */
+        SavedDrafts: {
+            /** Drafts */
+            drafts: components["schemas"]["SavedDraft"][];
+        };
+        /** Secret */
+        Secret: {
+            /** Name */
+            name: string;
+            /**
+             * State
+             * @description `default`: not set, and the file has a default wherever it names it.
+             * @enum {string}
+             */
+            state: "set" | "missing" | "default";
+            /**
+             * Source
+             * @enum {string}
+             */
+            source: "environment" | "stored" | "";
+            /**
+             * Shadowed
+             * @description True if the stored secret has no effect, because the environment has one of that name.
+             */
+            shadowed: boolean;
+            /**
+             * Used By
+             * @description Keys of the file.
+             */
+            used_by: string[];
+            /**
+             * Fingerprint
+             * @description The same for the same value; tells nothing of it. Empty if it is not set.
+             */
+            fingerprint: string;
+            /** Set At */
+            set_at: string;
+            /** Set By */
+            set_by: string;
+        };
+        /** SecretValue */
+        SecretValue: {
+            /**
+             * Value
+             * Format: password
+             */
+            value: string;
+        };
+        /** Secrets */
+        Secrets: {
+            /** Secrets */
+            secrets: components["schemas"]["Secret"][];
         };
         /** Server */
         Server: {
@@ -1899,6 +2571,18 @@ export interface components {
             /** Sessions */
             sessions: components["schemas"]["SessionRow"][];
         };
+        /** SetKey */
+        SetKey: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "set";
+            /** Path */
+            path: (string | number)[];
+            /** Value */
+            value: unknown;
+        };
         /** Setup */
         Setup: {
             /** Steps */
@@ -1971,6 +2655,33 @@ export interface components {
             said: string;
             /** @default null */
             fix: components["schemas"]["Fix"] | null;
+        };
+        /** ToPublish */
+        ToPublish: {
+            /** Text */
+            text: string;
+            /** Base */
+            base: string;
+            /**
+             * Comment
+             * @description Reason, for the history of versions and the audit.
+             * @default
+             */
+            comment: string;
+        };
+        /** ToRestore */
+        ToRestore: {
+            /**
+             * Base
+             * @description Digest of the file that the person has seen; empty: whatever it is.
+             * @default
+             */
+            base: string;
+            /**
+             * Comment
+             * @default
+             */
+            comment: string;
         };
         /** ToolDetails */
         ToolDetails: {
@@ -2316,6 +3027,26 @@ export interface components {
              * @description The newest first, at most 50.
              */
             uses: components["schemas"]["Use"][];
+        };
+        /** VersionText */
+        VersionText: {
+            /** Digest */
+            digest: string;
+            /** Text */
+            text: string;
+        };
+        /** VersionsPage */
+        VersionsPage: {
+            /**
+             * Limit
+             * @default 50
+             */
+            limit: number;
+            /**
+             * Cursor
+             * @default
+             */
+            cursor: string;
         };
         /** Voice */
         Voice: {
@@ -3187,39 +3918,6 @@ export interface operations {
             };
         };
     };
-    check: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Draft"];
-            };
-        };
-        responses: {
-            /** @description It was done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Checked"];
-                };
-            };
-            /** @description It was refused. */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-        };
-    };
     check_setup: {
         parameters: {
             query?: {
@@ -4001,6 +4699,577 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PriceTable"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Configuration"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    publish_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToPublish"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Published"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    check_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DraftText"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checked"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    edit_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Edits"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Edited"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    diff_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DraftAgainst"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Difference"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    config_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    config_uses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigUses"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_config_versions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConfigVersions"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_config_version: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionText"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    diff_config_version: {
+        parameters: {
+            query?: {
+                to?: string;
+            };
+            header?: never;
+            path: {
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Difference"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    restore_config: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ToRestore"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Published"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_drafts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedDrafts"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedDraftText"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    save_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DraftOnBase"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedDraft"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    delete_draft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                draft: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secrets"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    set_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                secret: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretValue"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    remove_secret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                secret: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secrets"];
                 };
             };
             /** @description It was refused. */

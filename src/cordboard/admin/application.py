@@ -474,6 +474,7 @@ def _refusal(error: RequestRefused, request_id: str) -> Response:
             "message": str(error),
             "at": list(error.at),
             "request": request_id,
+            **error.more,
         }
     }
     return JsonAnswer(body, status_code=error.status, headers=error.headers)

@@ -1,26 +1,14 @@
-"""Endpoints of the engine: state, reload, check of the configuration and of the set-up."""
+"""Endpoints of the engine: state, reload, check of the set-up."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
-from cordboard.admin.pace import CHECK
 from cordboard.api.administration import report_as_json
 from cordboard.api.administration_view import Step
-from cordboard.config.changes import changes, needs_restart
-from cordboard.config.load import MOST_KIB, ConfigSource, read
-from cordboard.config.schema import Config
-from cordboard.errors import ConfigError, ConfigProblem, RequestRefused
-from cordboard.tools.known_secrets import KnownSecrets
-
-_OUTSIDE = (
-    "the value that this takes from outside of the file is not in order; `cordboard check` on the "
-    "engine's machine says why"
-)
+from cordboard.errors import RequestRefused
 
 
 class Component(Gives):
@@ -48,6 +36,10 @@ class Problem(Gives):
     key: str
     message: str
     fatal: bool
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    """Column behind the last character to mark."""
 
 
 class Deferred(Gives):
@@ -61,25 +53,6 @@ class Reloaded(Gives):
     changed: list[str]
     deferred: list[Deferred]
     problems: list[Problem]
-
-
-class Change(Gives):
-    key: str
-    takes_effect: Literal["reload", "restart"]
-    """`reload`: for the next call after it is published; `restart`: of the engine."""
-
-
-class Draft(Takes):
-    text: str | None = Field(None, max_length=MOST_KIB * 1024)
-    """YAML in place of the file's, as long as a file may be; left out: the file as it is now."""
-
-
-class Checked(Gives):
-    in_order: bool
-    """False: a reload would refuse it."""
-    problems: list[Problem]
-    changed: list[Change]
-    """Differences from the configuration in force; empty unless it is in order."""
 
 
 class SetupOf(Takes):
@@ -118,46 +91,6 @@ async def reload(ask: Ask) -> Reloaded:
     return Reloaded(**report_as_json(await ask.services.operations.engine.reload()))
 
 
-async def check(ask: Ask) -> Checked:
-    """Check a configuration, with file, line and key of each problem. Nothing is changed."""
-    body: Draft = ask.body
-    source = ask.services.source
-    if source is None:
-        raise RequestRefused(409, "no_file", "this engine was not started from a file")
-    return await ask.services.run(_checked, source, body.text, ask.services.config())
-
-
-def _checked(source: ConfigSource, text: str | None, in_force: Config) -> Checked:
-    """Check a text, or the file. A draft may name any variable and file of the engine's, so no
-    problem quotes a value of theirs, or a part of it."""
-    is_draft, environment = text is not None, KnownSecrets(source.environ.values())
-    try:
-        loaded = source.load() if text is None else read(text, source.path, source.environ)
-    except ConfigError as error:
-        problems = [_problem(each, environment, is_draft) for each in error.problems]
-        return Checked(in_order=False, problems=problems, changed=[])
-    keys = changes(in_force, loaded.config)
-    return Checked(
-        in_order=True,
-        problems=[_problem(each, environment, is_draft) for each in loaded.problems],
-        changed=[
-            Change(key=key, takes_effect="restart" if needs_restart(key) else "reload")
-            for key in keys
-        ],
-    )
-
-
-def _problem(problem: ConfigProblem, environment: KnownSecrets, is_draft: bool) -> Problem:
-    hidden = is_draft and problem.from_outside
-    return Problem(
-        file=problem.file,
-        line=problem.line,
-        key=problem.key,
-        message=_OUTSIDE if hidden else environment.text(problem.message),
-        fatal=problem.fatal,
-    )
-
-
 async def check_setup(ask: Ask) -> Setup:
     """Check the set-up: Asterisk, ports, voices, disk; with the lines that mend it.
 
@@ -194,18 +127,6 @@ ENDPOINTS = (
         gives=Reloaded,
         audit="engine.reload",
         does=reload,
-    ),
-    Endpoint(
-        "POST",
-        "/config/check",
-        may=Permission.CONFIG_DRAFT,
-        scope=Scope.NONE,
-        takes=Draft,
-        gives=Checked,
-        audit=UNRECORDED,
-        does=check,
-        pace=CHECK,
-        most_bytes=2 * 1024 * 1024,
     ),
     Endpoint(
         "GET",

@@ -21,7 +21,7 @@ from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
-from cordboard.admin.services import AdminServices
+from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.api.administration import ServerOperations
@@ -34,8 +34,12 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.chat.trial_runs import TrialRuns
+from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
+from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.versions import Versions
+from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
 from cordboard.history.store import HistoryStore
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -64,6 +68,8 @@ class EngineParts:
     runs: TrialRuns | None
     chats: ChatSessions
     config: Callable[[], Config]
+    generation: Callable[[], tuple[int, str]]
+    """Returns the number of the generation in force, and the digest of its file."""
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     internal_error: Callable[[str], None]
@@ -108,6 +114,7 @@ class AdminListener:
             chats=parts.chats,
             config=parts.config,
             source=parts.source,
+            editing=_editing(settings, parts),
             setup=parts.setup,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
@@ -150,6 +157,20 @@ class AdminListener:
         examples = ToolExamples(self._settings.data)
         examples.open()
         return examples
+
+
+def _editing(settings: AdminUi, parts: EngineParts) -> Editing | None:
+    source, folder = parts.source, settings.data
+    if source is None:
+        return None
+    versions = Versions(folder / "versions", source.path)
+    writes = settings.edit == "file"
+    return Editing(
+        Workspace(source.path, source.environ, versions, writes=writes),
+        Drafts(folder / "drafts", time.time),
+        StoredSecrets(folder),
+        parts.generation,
+    )
 
 
 def _identity_provider(settings: AdminUi) -> OpenIdConnect | None:

@@ -31,6 +31,8 @@ PROVIDER = Pace("provider", 20, 60)
 """Sign-ins by the identity provider, for each address: an office may have one."""
 PROVIDER_ALL = Pace("provider_all", 60, 60)
 CHECK = Pace("check", 5, 1)
+SAVE = Pace("save", 60, 60)
+"""Drafts that a page saves by itself; they leave the pace of changes alone."""
 TRY = Pace("try", 30, 60)
 CHECK_PROVIDER = Pace("check_provider", 6, 60)
 """It asks services, which may cost money."""

@@ -28,8 +28,11 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.chat.trial_runs import TrialRuns
+from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
+from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 from cordboard.history.store import HistoryStore
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -44,6 +47,17 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """The parts for editing the configuration's file."""
+
+    workspace: Workspace
+    drafts: Drafts
+    secrets: StoredSecrets
+    generation: Callable[[], tuple[int, str]]
+    """Returns the number of the generation in force, and the digest of its file."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -80,6 +94,10 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    editing: Editing | None
+    """None if the engine was not started from a file."""
+    checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One at a time, so that the event loop competes with one thread for the interpreter."""
     takes_passwords: bool = True
     oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)

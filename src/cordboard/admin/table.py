@@ -19,11 +19,13 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import (
     calls,
+    configuration,
     engine,
     mcp,
     oidc_session,
     people,
     providers,
+    secrets,
     session,
     tools,
     trials,
@@ -40,6 +42,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *mcp.ENDPOINTS,
     *tools.ENDPOINTS,
     *providers.ENDPOINTS,
+    *configuration.ENDPOINTS,
+    *secrets.ENDPOINTS,
     *trials.ENDPOINTS,
 )
 

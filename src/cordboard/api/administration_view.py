@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from cordboard.config.versions import Author
 from cordboard.errors import ConfigProblem
 from cordboard.generation.tool_listing import ToolListing
 from cordboard.mcp.definitions.acceptance import Comparison
@@ -113,6 +114,10 @@ class Administration(Protocol):
         """Accept a server's tools as they were compared: `digest` is that comparison's. New calls
         get them at once. Raises `LockChanged` if either side has changed since, and
         `ConfigError`."""
+
+    async def publish(self, text: str, base: str, author: Author) -> ReloadReport:
+        """Write a text to the file and put it into force. `base`: digest of the text it was made
+        from. Raises the errors of `config.publish.publish`; then nothing has changed."""
 
     async def reload(self) -> ReloadReport:
         """Read the file again and put it into force. A bad file is a report, not an error."""

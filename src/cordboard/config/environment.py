@@ -16,7 +16,7 @@ expanded again, whatever it contains.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +63,14 @@ def expand(text: str, environ: Mapping[str, str], files: SecretFiles) -> Expansi
         tuple(expander.missing),
         tuple(dict.fromkeys(expander.problems)),
     )
+
+
+def variables_in(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each variable in a text, and True if it has a default."""
+    for reference in _REFERENCE.finditer(text):
+        inner = _INNER.fullmatch(reference["inner"] or "")
+        if inner is not None and inner["name"] and reference["end"]:
+            yield inner["name"], inner["default"] is not None
 
 
 @dataclass(slots=True)

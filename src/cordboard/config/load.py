@@ -105,8 +105,15 @@ def read(
 ) -> LoadedConfig:
     """Like `load`, for a text that is not (yet) in the file. `path` names the file; relative
     `${file:...}` start at its folder."""
+    return read_document(parse(text, str(path)), path, environ, plugins)
+
+
+def read_document(
+    document: Document, path: Path, environ: Mapping[str, str], plugins: Plugins | None = None
+) -> LoadedConfig:
+    """Like `read`, for a text that has been parsed: scanning it is the slowest step. The document's
+    values become the expanded ones."""
     plugins = plugins or installed()
-    document = parse(text, str(path))
     files = SecretFiles(path.parent)
     stored = _stored(document, environ, files)
     expansion = _Expander(document, environ, files, stored)

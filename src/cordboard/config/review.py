@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from cordboard.config.changes import Change, changes_with_effect
-from cordboard.config.load import read
+from cordboard.config.edit.holes import VISIBLE, Hidden, fill
+from cordboard.config.load import LoadedConfig, read_document
 from cordboard.config.plugins import Plugins
 from cordboard.config.schema import Config
+from cordboard.config.yaml_document import KeyPath, Place, parse
 from cordboard.errors import ConfigError, ConfigProblem
 
 
@@ -23,6 +26,13 @@ class Review:
     """Differences from the running configuration; empty if the text cannot be used."""
     usable: bool = False
     """True if an engine could run with it."""
+    tree: Mapping[str, Any] = field(default_factory=dict)
+    """The values as they are written, with references and holes; empty for a text that is not
+    YAML."""
+    places: Mapping[KeyPath, Place] = field(default_factory=dict)
+    """Place of each entry and list item."""
+    loaded: LoadedConfig | None = field(default=None, repr=False)
+    """None if the text cannot be used."""
 
 
 def review(
@@ -31,15 +41,41 @@ def review(
     path: Path,
     environ: Mapping[str, str],
     plugins: Plugins | None = None,
+    *,
+    original: Hidden | None = None,
+    most_places: int | None = None,
 ) -> Review:
     """Check a text as the engine would when it loads it, and compare it with the configuration in
     force. Changes nothing; never raises for a text.
 
-    `path` is the file that the text is for: its relative `${file:...}` are read. Takes as long as
-    loading (`config.load`): call it in a thread.
+    `path` is the file that the text is for: its relative `${file:...}` are read. The holes of the
+    text stand for the secrets of `original`. A text with more than `most_places` keys and items is
+    not checked further than its syntax. Takes as long as loading (`config.load`): call it in a
+    thread.
     """
     try:
-        loaded = read(text.removeprefix("\ufeff"), path, environ, plugins)
+        document = parse(text.removeprefix("\ufeff"), str(path))
     except ConfigError as error:
         return Review(tuple(error.problems))
-    return Review(loaded.problems, changes_with_effect(running, loaded.config), usable=True)
+    tree, places = document.tree, dict(document.places)
+    if most_places is not None and len(places) > most_places:
+        message = (
+            f"more than {most_places:,} keys and items: such a text is checked only while there "
+            "are no calls, because it would hold up their audio"
+        )
+        return Review((ConfigProblem(message, file=str(path)),))
+    holes = fill(document, original) if original is not None else {}
+    try:
+        loaded = read_document(document, path, environ, plugins)
+    except ConfigError as error:
+        return Review(tuple(error.problems), tree=tree, places=places)
+    known = loaded.secrets | loaded.config.secrets
+    shown = [
+        replace(document.problem(place, f"a secret {VISIBLE}"), from_outside=False)
+        for place, secret in holes.items()
+        if not any(value and value in secret for value in known)
+    ]
+    changes = changes_with_effect(running, loaded.config)
+    return Review(
+        (*shown, *loaded.problems), changes, not shown, tree=tree, places=places, loaded=loaded
+    )

@@ -220,6 +220,11 @@ class AdminUi(Section):
         "(`cordboard config history`) and of stored secrets; mode 0700. Used whether the port is "
         "open or not.",
     )
+    edit: Literal["file", "off"] = Field(
+        "file",
+        description="Publishing of this file from the port: `file` = people with the grant "
+        "`publish` write it; `off` = it is changed elsewhere, and drafts become patches.",
+    )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
     audit_months: int | None = Field(
         None,
@@ -365,6 +370,7 @@ class AudioSocket(Section):
     )
     context: Name | None = Field(
         None,
+        json_schema_extra={"reference": "contexts"},
         description="Context of calls that come by the bare AudioSocket() application. Left out: "
         "such calls are refused.",
     )
@@ -430,11 +436,14 @@ class Context(Section):
     prompt: str = Field("", description="System prompt; may use {call variables}.")
     greeting: str = Field("", description="First sentence of the agent; may use {call variables}.")
     provider: Name | None = Field(
-        None, description="Name under `providers`. Default: `default_provider`."
+        None,
+        json_schema_extra={"reference": "providers"},
+        description="Name under `providers`. Default: `default_provider`.",
     )
     fallback: tuple[Name, ...] = Field(
         (),
         max_length=5,
+        json_schema_extra={"reference": "providers"},
         description="Providers that take over, one after the other, when the context's own fails; "
         "with the conversation so far.",
     )
@@ -445,12 +454,14 @@ class Context(Section):
     )
     on_failure: Name | None = Field(
         None,
+        json_schema_extra={"reference": "destinations"},
         description="Destination of `tools.transfer` for the caller when no agent is left. Left "
         "out: an apology, and the call ends.",
     )
     budget: Budget = Field(Budget(), description="Limits of one call's cost and duration.")
     tools: tuple[ToolOrGroup, ...] = Field(
         (),
+        json_schema_extra={"reference": "tools"},
         description="Exposed names of the tools that may be seen and run; `server.*` = all tools "
         "that this MCP server offers when a call begins; `mcp:server:tool` = one of them, by the "
         "name that the server gives it.",
@@ -584,10 +595,13 @@ class Config(Section):
     """The whole file."""
 
     default_context: Name | None = Field(
-        None, description="Context of calls that name none. Default: the first in the file."
+        None,
+        json_schema_extra={"reference": "contexts"},
+        description="Context of calls that name none. Default: the first in the file.",
     )
     default_provider: Name = Field(
         "local",
+        json_schema_extra={"reference": "providers"},
         description="Provider of contexts that name none, under `providers`. "
         "Default: `local` if it is there, else the first.",
     )
@@ -607,7 +621,9 @@ class Config(Section):
     prices: Prices = Field(Prices(), description="Prices of services; empty: costs are unknown.")
     contexts: dict[Name, Context] = Field(min_length=1, description="The personas by name.")
     routes: dict[str, Name] = Field(
-        default_factory=dict, description="Dialled number → context, when no variable names one."
+        default_factory=dict,
+        json_schema_extra={"reference": "contexts"},
+        description="Dialled number → context, when no variable names one.",
     )
     tools: dict[ToolName, ToolEntry] = Field(
         default_factory=dict, description="Tools of every kind, by their exposed names."

@@ -246,6 +246,10 @@ class Engine:
             runs=self.trial_runs,
             chats=self.chat,
             config=lambda: self._config,
+            generation=lambda: (
+                self.reloader.generation.number,
+                self.reloader.generation.version,
+            ),
             source=source,
             setup=self._check_setup,
             internal_error=self._metrics.internal_error,

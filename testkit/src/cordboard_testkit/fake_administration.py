@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from cordboard.api.administration_view import ReloadReport
+from cordboard.config.versions import Author
 from cordboard.errors import LockChanged, NotThere
 from cordboard.generation.tool_listing import ToolListing
 from cordboard.mcp.definitions.acceptance import Comparison
@@ -74,6 +75,10 @@ class FakeAdministration:
         if context not in (None, self.listing.context):
             raise NotThere(f"there is no context {context!r}")
         return self.listing
+
+    async def publish(self, text: str, base: str, author: Author) -> ReloadReport:
+        self.asked.append(f"publish {base}")
+        return self.reloaded
 
     async def mcp_test(self, server_id: str) -> TestReport:
         await self._asked("test", server_id)

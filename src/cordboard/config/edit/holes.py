@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cordboard.config.edit.tree import Node, parse_tree
 from cordboard.config.load import read
 from cordboard.config.plugins import Plugins
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
+from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigError, EditRefused
 
 HOLE = re.compile(r"«secret:(\d+)»")
+_INVENTED = "is not a secret of this file; write the value itself"
+_COPIED = "appears twice; a secret can be moved, not copied"
+VISIBLE = "would be visible there; it is no secret field"
 _NO_SECRET = re.compile(r"(?i)|~|null|true|false|[-+.\d_]+")
 """Values under a name such as `max_tokens` that are no secrets."""
 _ADDRESS = re.compile(r"[a-z]+://\S*")
@@ -32,8 +37,10 @@ class Hidden:
     """A text with holes."""
 
     text: str
-    secrets: tuple[str, ...]
+    secrets: tuple[str, ...] = field(repr=False)
     """The source of each hole, quotes included; hole 1 is the first."""
+    values: tuple[str, ...] = field(repr=False)
+    """The text that each source stands for."""
     spans: tuple[tuple[int, int], ...]
     """Where they are in the original text."""
 
@@ -49,12 +56,13 @@ def hide(
     body = text[bom:]
     _, root = parse_tree(body, "")
     parts = [part for part in {*(known or ()), *elsewhere} if len(part) >= _SHORTEST_PART]
-    whole = [
-        (node.start, node.end)
+    found = [
+        node
         for node, name, holder in _texts(root, "", "")
         if _is_secret(node, name, holder, known)
         or any(part in node.value and part not in body[node.start : node.end] for part in parts)
     ]
+    whole = {(node.start, node.end): node.value for node in found}
     keys = [(key.start, key.end) for key in _keys(root)]
     spans = sorted([*whole, *_found(body, parts, [*whole, *keys])])
     shown, at = ["\ufeff" * bom], 0
@@ -62,8 +70,19 @@ def hide(
         shown += [body[at:start], f"«secret:{number}»"]
         at = end
     sources = tuple(body[start:end] for start, end in spans)
+    values = tuple(whole.get(span, source) for span, source in zip(spans, sources, strict=True))
     places = tuple((start + bom, end + bom) for start, end in spans)
-    return Hidden("".join(shown) + body[at:], sources, places)
+    return Hidden("".join(shown) + body[at:], sources, values, places)
+
+
+def hide_both(
+    before: str, after: str, path: Path, environ: Mapping[str, str], plugins: Plugins | None = None
+) -> tuple[str, str]:
+    """Return two texts of a file with holes for the secrets of both: one that is a comment in the
+    new text may still be in use. Raises `ConfigError` for a text that is not YAML."""
+    known = [secret_values(text, path, environ, plugins) for text in (before, after)]
+    every = frozenset().union(*(secrets or () for secrets in known))
+    return hide(before, known[0], every).text, hide(after, known[1], every).text
 
 
 def secret_values(
@@ -83,11 +102,11 @@ def put_back(text: str, original: Hidden, known: Callable[[str], Collection[str]
     result, at, placed = "", 0, []
     used: set[int] = set()
     for hole in HOLE.finditer(text):
-        number = int(hole[1])
+        number = int(hole[1][:9])
         if not 1 <= number <= len(original.secrets):
-            raise EditRefused(f"{hole[0]} is not a secret of this file; write the value itself")
+            raise EditRefused(f"{hole[0]} {_INVENTED}")
         if number in used:
-            raise EditRefused(f"{hole[0]} appears twice; a secret can be moved, not copied")
+            raise EditRefused(f"{hole[0]} {_COPIED}")
         used.add(number)
         result += text[at : hole.start()]
         placed.append((len(result), hole[0]))
@@ -98,8 +117,37 @@ def put_back(text: str, original: Hidden, known: Callable[[str], Collection[str]
     for start, name in placed:
         if again is None or not any(one <= start < end for one, end in again.spans):
             line = result.count("\n", 0, start) + 1
-            raise EditRefused(f"line {line}: {name} would be visible there; it is no secret field")
+            raise EditRefused(f"line {line}: {name} {VISIBLE}")
     return result
+
+
+def fill(document: Document, original: Hidden) -> dict[KeyPath, str]:
+    """Put the secrets of `original` into the holes of a parsed text, to check it. Return the place
+    of each, with its secret. Holes that are invented or copied become problems of the document."""
+    placed: dict[KeyPath, str] = {}
+    used: set[int] = set()
+
+    def filled(value: Any, path: KeyPath) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [filled(item, (*path, index)) for index, item in enumerate(value)]
+        return HOLE.sub(lambda hole: put(hole, path), value) if isinstance(value, str) else value
+
+    def put(hole: re.Match[str], path: KeyPath) -> str:
+        number = int(hole[1][:9])
+        known = 1 <= number <= len(original.values)
+        if not known or number in used:
+            message = f"{hole[0]} {_COPIED if known else _INVENTED}"
+            document.problems.append(document.problem(path, message))
+            return ""
+        used.add(number)
+        placed[path] = original.values[number - 1]
+        return placed[path]
+
+    document.tree = filled(document.tree, ())
+    document.from_outside.update(placed)
+    return placed
 
 
 def _texts(node: Node, name: str, holder: str) -> Iterator[tuple[Node, str, str]]:

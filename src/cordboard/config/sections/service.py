@@ -110,13 +110,13 @@ class Service(PartSection):
             return own, "api_key"
         if any(name.lower() in _KEY_HEADERS for name in self.headers):
             return "", "headers"
-        for name in self.key_variables if self._is_the_vendors else ():
+        for name in self.key_variables if self.is_the_vendors else ():
             if environ.get(name):
                 return environ[name], name
         return "", ""
 
     @property
-    def _is_the_vendors(self) -> bool:
+    def is_the_vendors(self) -> bool:
         """True if requests go to the vendor, or stay on this machine."""
         host = urlsplit(self.base_url or "").hostname or ""
         at_home = self.base_url is None or not self.domain or is_loopback(host)
@@ -142,6 +142,6 @@ class Service(PartSection):
         variables = " or ".join(self.key_variables)
         if not variables:
             return "api_key"
-        if self._is_the_vendors:
+        if self.is_the_vendors:
             return f"{variables}, or api_key"
         return f"api_key ({variables} of the environment is sent to {self.domain} only)"

@@ -1,0 +1,784 @@
+"""Endpoints of the configuration's file: its text, checks and edits of drafts, publishing,
+versions, saved drafts.
+
+A text that leaves here has holes (`«secret:1»`) in place of literal secrets, and a problem with a
+value from the environment or another file is reported without the value: a draft may name any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+from pydantic import Field, StrictInt, StrictStr
+
+from cordboard.accounts.rights import Permission
+from cordboard.admin.endpoint import UNRECORDED, Ask, Content, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.engine import Problem, Reloaded
+from cordboard.admin.pace import CHECK, SAVE
+from cordboard.admin.services import Editing
+from cordboard.api.administration import iso_time, report_as_json
+from cordboard.api.answers import JsonAnswer
+from cordboard.config.drafts import Draft
+from cordboard.config.edit import edits
+from cordboard.config.files import content_of, digest_of
+from cordboard.config.form import form_schema
+from cordboard.config.load import MOST_KIB
+from cordboard.config.publish import PublishConflict
+from cordboard.config.review import Review
+from cordboard.config.schema import chain_of
+from cordboard.config.versions import Author, Origin, Version
+from cordboard.config.workspace import NOT_AS_A_PATCH, Sheet
+from cordboard.config.yaml_document import dotted
+from cordboard.errors import (
+    ConfigError,
+    ConfigProblem,
+    DraftRefused,
+    EditRefused,
+    RequestRefused,
+)
+from cordboard.tools.known_secrets import KnownSecrets
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+MOST_BODY = 2 * 1024 * 1024
+MOST_TEXT = MOST_KIB * 1024
+MOST_EDITS = 100
+MOST_PLACES_BESIDE_CALLS = 4_000
+"""Keys and items of a text that is checked while there are calls. Its validation holds the
+interpreter, and with it all audio."""
+_BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
+_WHOLE_FILE = "this shows the whole file: it needs the scope of all contexts"
+_OUTSIDE = (
+    "the value that this takes from outside of the file is not in order; `cordboard check` on the "
+    "engine's machine says why"
+)
+_LIMITED = "the scope is limited to some contexts: their values are shown, not the text of the file"
+
+
+class Change(Gives):
+    key: str
+    takes_effect: Literal["now", "idle", "restart"]
+    """`now`: for the next call; `idle`: once no call is active; `restart`: of the engine."""
+
+
+class Checked(Gives):
+    in_order: bool
+    """False: a reload would refuse it."""
+    problems: list[Problem]
+    changes: list[Change]
+    """Differences from the configuration in force; empty unless it is in order."""
+    tree: dict[str, Any]
+    """The values as they are written: references and holes are not replaced. Empty for a text that
+    is not YAML."""
+    places: dict[str, tuple[int, int, int, int]]
+    """Line, column, end line and end column of each key, from 1; the end is behind the last
+    character."""
+
+
+class Configuration(Checked):
+    text: str
+    """Empty for a file in which no secrets can be found, because it is not YAML, and for a limited
+    scope."""
+    digest: str
+    """SHA-256 of the file: the `base` of drafts."""
+    writable: bool
+    reason: str
+    """Why it cannot be published from here."""
+    version: str
+    """Digest of the file that is in force."""
+    generation: int
+    lock: str
+    """SHA-256 of the lock file of the MCP servers' tools; empty if there is none."""
+
+
+class Edited(Checked):
+    text: str
+    touched: list[tuple[int, int]]
+    """First and last line of each part of the text that is new."""
+
+
+class OnThePhone(Gives):
+    context: str
+    calls: int
+
+
+class Difference(Gives):
+    lines: list[str]
+    """A unified diff."""
+    on_the_phone: list[OnThePhone]
+    """Live calls, which go on with the configuration that they began with."""
+
+
+class Published(Reloaded):
+    version: str
+    """Digest of the file."""
+    on_the_phone: list[OnThePhone]
+
+
+class ContextUses(Gives):
+    context: str
+    providers: list[str]
+    """Its own, then those that take over, in their order."""
+    tools: list[str]
+    """As the file names them."""
+    numbers: list[str]
+    """Dialled numbers that lead to it by `routes`."""
+    is_default: bool
+
+
+class ConfigUses(Gives):
+    contexts: list[ContextUses]
+    destinations: list[str]
+    """Names to which calls can be transferred, from every context with the tool `transfer`."""
+
+
+class ConfigVersion(Gives):
+    digest: str
+    at: str
+    who: str
+    why: str
+    source: Origin
+    parent: str
+    generation: int | None
+    result: str
+    in_file: bool
+    in_force: bool
+
+
+class ConfigVersions(Gives):
+    versions: list[ConfigVersion]
+    next: str
+    """Cursor of the next page; empty on the last one."""
+
+
+class VersionText(Gives):
+    digest: str
+    text: str
+
+
+class SavedDraft(Gives):
+    id: str
+    base: str
+    saved_at: str
+    stale: bool
+    """True if the file has changed since the draft was begun."""
+
+
+class SavedDraftText(SavedDraft):
+    text: str
+
+
+class SavedDrafts(Gives):
+    drafts: list[SavedDraft]
+
+
+class DraftText(Takes):
+    text: str | None = Field(None, max_length=MOST_TEXT)
+    """YAML in place of the file's, as long as a file may be; left out: the file as it is now."""
+    base: str = _BASE
+    """Digest of the version that the holes of the text belong to; empty: the file."""
+
+
+class DraftOnBase(Takes):
+    text: str = Field(max_length=MOST_TEXT)
+    base: str = Field(max_length=64, pattern="^[0-9a-f]{64}$")
+
+
+class DraftAgainst(Takes):
+    text: str = Field(max_length=MOST_TEXT)
+    base: str = _BASE
+    against: str = _BASE
+    """A version; empty: the file."""
+
+
+Path = Annotated[list[StrictStr | StrictInt], Field(max_length=60)]
+
+
+class SetKey(Takes):
+    op: Literal["set"]
+    path: Path
+    value: Any
+
+
+class RemoveKey(Takes):
+    op: Literal["remove"]
+    path: Path
+
+
+class InsertKey(Takes):
+    op: Literal["insert"]
+    path: Path
+    value: Any
+    before: str | None = None
+
+
+class RenameKey(Takes):
+    op: Literal["rename"]
+    path: Path
+    key: str
+
+
+class MoveItem(Takes):
+    op: Literal["move"]
+    path: Path
+    index: int
+
+
+OneEdit = Annotated[
+    SetKey | RemoveKey | InsertKey | RenameKey | MoveItem, Field(discriminator="op")
+]
+
+
+class Edits(Takes):
+    text: str = Field(max_length=MOST_TEXT)
+    base: str = _BASE
+    edits: list[OneEdit] = Field(min_length=1, max_length=MOST_EDITS)
+
+
+class ToPublish(DraftOnBase):
+    comment: str = Field("", max_length=500)
+    """Reason, for the history of versions and the audit."""
+
+
+class ToRestore(Takes):
+    base: str = _BASE
+    """Digest of the file that the person has seen; empty: whatever it is."""
+    comment: str = Field("", max_length=500)
+
+
+class VersionsPage(Takes):
+    limit: int = Field(50, ge=1, le=200)
+    cursor: str = Field("", pattern="^[0-9]{0,12}$")
+
+
+class DifferenceTo(Takes):
+    to: str = _BASE
+    """A version; empty: the file."""
+
+
+# The text and its drafts.
+
+
+async def show_config(ask: Ask) -> Configuration:
+    """Show the configuration file: text with holes for literal secrets, values, places, problems.
+
+    For a scope of some contexts only the values of those, and no text.
+    """
+    editing, services = _editing(ask), ask.services
+    generation, version = editing.generation()
+    async with services.checking_config:
+        sheet = await _run(ask, editing.workspace.sheet, services.config(), _most_places(ask))
+    reason, lock = await services.run(_surroundings, ask, editing)
+    limited = not ask.who.rights.everywhere
+    parts = (sheet.digest, sheet.review.problems, sheet.review.changes, generation, version)
+    seen = (*parts, reason, lock, ask.who.rights.scopes)
+    ask.unchanged(hashlib.sha256(repr(seen).encode()).hexdigest())
+    if limited:
+        sheet, reason, lock, version = _within(ask, sheet), _LIMITED, "", ""
+    checked = await services.run(_checked, ask, sheet.review, hides_outside=True)
+    return Configuration(
+        **checked,
+        text=sheet.text,
+        digest=sheet.digest,
+        writable=not reason,
+        reason=reason,
+        version=version,
+        generation=generation,
+        lock=lock,
+    )
+
+
+async def check_config(ask: Ask) -> Checked:
+    """Check a configuration, with the place of each problem, and say when each change takes effect.
+    Nothing is changed."""
+    body: DraftText = ask.body
+    editing, config, most = _editing(ask), ask.services.config(), _most_places(ask)
+    async with ask.services.checking_config:
+        if body.text is None:
+            found = (await _run(ask, editing.workspace.sheet, config, most)).review
+        else:
+            base = await _base(ask, body.base)
+            found = await _run(ask, editing.workspace.review, body.text, base, config, most)
+    checked = await ask.services.run(_checked, ask, found, hides_outside=body.text is not None)
+    return Checked(**checked)
+
+
+async def edit_config(ask: Ask) -> Edited:
+    """Apply edits to a text, and check the result. Bytes that no edit names stay as they are.
+    Nothing is changed."""
+    body: Edits = ask.body
+    workspace, config, most = _editing(ask).workspace, ask.services.config(), _most_places(ask)
+    wanted = [_edit(each) for each in body.edits]
+    async with ask.services.checking_config:
+        text, touched = await _run(ask, workspace.edited, body.text, wanted)
+        base = await _base(ask, body.base)
+        found = await _run(ask, workspace.review, text, base, config, most)
+    checked = await ask.services.run(_checked, ask, found, hides_outside=True)
+    return Edited(**checked, text=text, touched=touched)
+
+
+async def diff_config(ask: Ask) -> Difference:
+    """Show the differences from the file, or a version, to a draft. Secrets are not shown."""
+    body: DraftAgainst = ask.body
+    workspace = _editing(ask).workspace
+    async with ask.services.checking_config:
+        base = await _base(ask, body.base)
+        lines = await _run(ask, workspace.difference, body.text, base, body.against)
+    return Difference(lines=lines, on_the_phone=_on_the_phone(ask))
+
+
+async def config_schema(ask: Ask) -> JsonAnswer:
+    """Show the JSON Schema of the file, with words, units, secrets, references and order: a form
+    can be rendered by type alone."""
+    content = await ask.services.run(lambda: JsonAnswer(form_schema()))
+    ask.unchanged(digest_of(bytes(content.body)))
+    return content
+
+
+async def config_uses(ask: Ask) -> ConfigUses:
+    """List what each context in force uses, and the numbers that lead to it."""
+    config, rights = ask.services.config(), ask.who.rights
+    rows = [
+        ContextUses(
+            context=name,
+            providers=list(chain_of(config, context)),
+            tools=list(context.tools),
+            numbers=[number for number, to in config.routes.items() if to == name],
+            is_default=name == config.default_context,
+        )
+        for name, context in config.contexts.items()
+        if rights.covers(name)
+    ]
+    return ConfigUses(contexts=rows, destinations=list(config.destinations))
+
+
+# Publishing and versions.
+
+
+async def publish_config(ask: Ask) -> Published:
+    """Write a draft to the file, if it is in order and the file is still the one it was made from,
+    and put it into force.
+
+    409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+    """
+    body: ToPublish = ask.body
+    return await _publish(ask, body.text, body.base, Author(ask.who.name, body.comment, "page"))
+
+
+async def restore_config(ask: Ask) -> Published:
+    """Publish the text of a version again, if an engine could run with it."""
+    body: ToRestore = ask.body
+    editing, prefix = _editing(ask), ask.params["version"]
+    whole = await _run(ask, editing.workspace.versions.find, prefix)
+    text = await _run(ask, editing.workspace.version, whole)
+    base = body.base or digest_of(await _run(ask, editing.workspace.content))
+    why = body.comment or f"back to {whole[:12]}"
+    return await _publish(ask, text, base, Author(ask.who.name, why, "restore"))
+
+
+async def _publish(ask: Ask, text: str, base: str, author: Author) -> Published:
+    editing, services = _editing(ask), ask.services
+    workspace = editing.workspace
+    now = digest_of(await _run(ask, workspace.content))
+    async with services.checking_config:
+        if base == now and author.source == "page":  # else `publish` explains the conflict
+            text = await _run(ask, workspace.filled, text, base)
+    after = digest_of(text.encode("utf-8", "surrogatepass"))
+    await ask.record(detail={"before": base, "after": after, "why": author.why})
+    if reason := await services.run(workspace.read_only):
+        if base != now:
+            raise RequestRefused(409, "conflict", "the file has been changed meanwhile")
+        patch = await _run(ask, workspace.patch, text, base)
+        message = f"{reason}; {'apply the patch there' if patch else NOT_AS_A_PATCH}"
+        raise RequestRefused(409, "read_only", message, more={"patch": patch})
+    with _explained(ask):
+        report = await services.operations.engine.publish(text, base, author)
+    return Published(**report_as_json(report), version=after, on_the_phone=_on_the_phone(ask))
+
+
+async def list_config_versions(ask: Ask) -> ConfigVersions:
+    """List the versions of the file, the newest first: who, when, why, from where, and its last
+    load."""
+    editing, query = _whole_file(ask), ask.query
+    history = (await _run(ask, editing.workspace.versions.history))[::-1]
+    in_file = digest_of(await _run(ask, editing.workspace.content))
+    _, in_force = editing.generation()
+    end = min(int(query.cursor or len(history)), len(history))
+    begin = max(0, end - query.limit)
+    rows = [_version(each, in_file, in_force) for each in reversed(history[begin:end])]
+    return ConfigVersions(versions=rows, next=str(begin) if begin else "")
+
+
+async def show_config_version(ask: Ask) -> VersionText:
+    """Show the text of a version, by its digest or the beginning of one; with holes for literal
+    secrets."""
+    workspace, prefix = _whole_file(ask).workspace, ask.params["version"]
+    digest = await _run(ask, workspace.versions.find, prefix)
+    async with ask.services.checking_config:
+        text = await _run(ask, workspace.shown_version, digest)
+    return VersionText(digest=digest, text=text)
+
+
+async def diff_config_version(ask: Ask) -> Difference:
+    """Show the differences from a version to the file, or to another version."""
+    workspace, query = _whole_file(ask).workspace, ask.query
+    async with ask.services.checking_config:
+        lines = await _run(ask, workspace.between, ask.params["version"], query.to)
+    return Difference(lines=lines, on_the_phone=_on_the_phone(ask))
+
+
+# Saved drafts.
+
+
+async def list_drafts(ask: Ask) -> SavedDrafts:
+    """List the caller's own saved drafts."""
+    editing = _editing(ask)
+    found = await _run(ask, editing.drafts.list, ask.who.name)
+    now = digest_of(await _run(ask, editing.workspace.content))
+    return SavedDrafts(drafts=[SavedDraft(**_draft(each, now)) for each in found])
+
+
+async def show_draft(ask: Ask) -> SavedDraftText:
+    """Show one of the caller's own saved drafts."""
+    editing = _editing(ask)
+    draft = await _run(ask, editing.drafts.get, ask.who.name, ask.params["draft"])
+    now = digest_of(await _run(ask, editing.workspace.content))
+    return SavedDraftText(**_draft(draft, now), text=draft.text)
+
+
+async def save_draft(ask: Ask) -> SavedDraft:
+    """Save a draft for the caller alone, as it is, for 30 days; it is not checked."""
+    editing, body = _editing(ask), ask.body
+    name = ask.params["draft"]
+    draft = await _run(ask, editing.drafts.put, ask.who.name, name, body.base, body.text)
+    now = digest_of(await _run(ask, editing.workspace.content))
+    return SavedDraft(**_draft(draft, now))
+
+
+async def delete_draft(ask: Ask) -> Done:
+    """Delete one of the caller's own saved drafts."""
+    await _run(ask, _editing(ask).drafts.delete, ask.who.name, ask.params["draft"])
+    return Done()
+
+
+# Inside.
+
+
+def _editing(ask: Ask) -> Editing:
+    editing = ask.services.editing
+    if editing is None:
+        raise RequestRefused(409, "no_file", "this engine was not started from a file")
+    return editing
+
+
+def _whole_file(ask: Ask) -> Editing:
+    if not ask.who.rights.everywhere:
+        raise RequestRefused(403, "forbidden", _WHOLE_FILE)
+    return _editing(ask)
+
+
+async def _run(ask: Ask, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+    with _explained(ask):
+        return await ask.services.run(work, *args, **kwargs)
+
+
+@contextmanager
+def _explained(ask: Ask) -> Iterator[None]:
+    """Turn the errors of a text into answers with their places."""
+    try:
+        yield
+    except ConfigError as error:
+        environment = _environment(ask)
+        at = [
+            _problem(each, environment, hides_outside=True).model_dump() for each in error.problems
+        ]
+        fatal = sum(each.fatal for each in error.problems)
+        message = f"an engine could not run with this text: {fatal} problems"
+        raise RequestRefused(422, "not_usable", message, at=at) from None
+    except EditRefused as error:
+        raise RequestRefused(422, "edit_refused", str(error)) from None
+    except DraftRefused as error:
+        raise RequestRefused(422, "draft_refused", str(error)) from None
+    except PublishConflict as error:
+        conflicts = [
+            {"line": each.line, "base": each.base, "ours": each.ours, "theirs": each.theirs}
+            for each in error.conflicts
+        ]
+        more = {
+            "theirs": error.theirs,
+            "digest": error.digest,
+            "merged": error.merged,
+            "conflicts": conflicts,
+        }
+        raise RequestRefused(409, "conflict", str(error), more=more) from None
+
+
+def _environment(ask: Ask) -> KnownSecrets:
+    source = ask.services.source
+    return KnownSecrets(source.environ.values() if source is not None else ())
+
+
+def _problem(problem: ConfigProblem, environment: KnownSecrets, *, hides_outside: bool) -> Problem:
+    """Return a problem without any value of the environment, or a part of one."""
+    hidden = hides_outside and problem.from_outside
+    return Problem(
+        file=problem.file,
+        line=problem.line,
+        column=problem.column,
+        end_line=problem.end_line,
+        end_column=problem.end_column,
+        key=problem.key,
+        message=_OUTSIDE if hidden else environment.text(problem.message),
+        fatal=problem.fatal,
+    )
+
+
+def _most_places(ask: Ask) -> int | None:
+    return MOST_PLACES_BESIDE_CALLS if ask.services.calls() else None
+
+
+async def _base(ask: Ask, base: str) -> str:
+    return base or digest_of(await _run(ask, _editing(ask).workspace.content))
+
+
+def _checked(ask: Ask, review: Review, *, hides_outside: bool) -> dict[str, Any]:
+    environment = _environment(ask)
+    return {
+        "in_order": review.usable,
+        "problems": [
+            _problem(each, environment, hides_outside=hides_outside) for each in review.problems
+        ],
+        "changes": [
+            Change(key=each.key, takes_effect=each.takes_effect) for each in review.changes
+        ],
+        "tree": dict(review.tree),
+        "places": {dotted(path): tuple(place) for path, place in review.places.items() if path},
+    }
+
+
+def _within(ask: Ask, sheet: Sheet) -> Sheet:
+    """Return the values of the contexts within the caller's scope, and the problems with them."""
+    review, contexts = sheet.review, sheet.review.tree.get("contexts")
+    known = contexts if isinstance(contexts, dict) else {}
+    own = {name: value for name, value in known.items() if ask.who.rights.covers(name)}
+    keys = tuple(f"contexts.{name}." for name in own)
+
+    def is_own(key: str) -> bool:
+        return f"{key}.".startswith(keys)
+
+    return Sheet(
+        "",
+        "",
+        Review(
+            tuple(each for each in review.problems if is_own(each.key)),
+            tuple(each for each in review.changes if is_own(each.key)),
+            review.usable,
+            tree={"contexts": own},
+        ),
+    )
+
+
+def _surroundings(ask: Ask, editing: Editing) -> tuple[str, str]:
+    """Return why the file cannot be written, and the digest of the lock file."""
+    workspace, mcp = editing.workspace, ask.services.config().mcp
+    lock = ""
+    if mcp.lock != "off":
+        try:
+            lock = digest_of(content_of(workspace.path.parent / mcp.lock_file, 16 * 1024))
+        except OSError:
+            lock = ""
+    return workspace.read_only(), lock
+
+
+def _on_the_phone(ask: Ask) -> list[OnThePhone]:
+    counts = Counter(call.context_name for call in ask.services.calls().values())
+    return [
+        OnThePhone(context=name, calls=calls)
+        for name, calls in sorted(counts.items())
+        if ask.who.rights.covers(name)
+    ]
+
+
+def _edit(one: OneEdit) -> edits.Edit:
+    path = tuple(one.path)
+    match one:
+        case SetKey():
+            return edits.Set(path, one.value)
+        case RemoveKey():
+            return edits.Remove(path)
+        case InsertKey():
+            return edits.Insert(path, one.value, one.before)
+        case RenameKey():
+            return edits.Rename(path, one.key)
+        case MoveItem():
+            return edits.Move(path, one.index)
+
+
+def _version(version: Version, in_file: str, in_force: str) -> ConfigVersion:
+    return ConfigVersion(
+        digest=version.digest,
+        at=version.at,
+        who=version.author.who,
+        why=version.author.why,
+        source=version.author.source,
+        parent=version.parent,
+        generation=version.generation,
+        result=version.result,
+        in_file=version.digest == in_file,
+        in_force=version.digest == in_force,
+    )
+
+
+def _draft(draft: Draft, now: str) -> dict[str, Any]:
+    return {
+        "id": draft.id,
+        "base": draft.base,
+        "saved_at": iso_time(draft.saved_at),
+        "stale": draft.base != now,
+    }
+
+
+_READ, _DRAFT, _PUBLISH = (
+    Permission.CONFIG_READ,
+    Permission.CONFIG_DRAFT,
+    Permission.CONFIG_PUBLISH,
+)
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/config",
+        may=_READ,
+        scope=Scope.FILTERED,
+        takes=None,
+        gives=Configuration,
+        audit=UNRECORDED,
+        does=show_config,
+    ),
+    *(
+        Endpoint(
+            "POST",
+            path,
+            may=_DRAFT,
+            scope=Scope.NONE,
+            takes=takes,
+            gives=gives,
+            audit=UNRECORDED,
+            does=does,
+            pace=CHECK,
+            most_bytes=MOST_BODY,
+        )
+        for path, takes, gives, does in (
+            ("/config/check", DraftText, Checked, check_config),
+            ("/config/edit", Edits, Edited, edit_config),
+            ("/config/diff", DraftAgainst, Difference, diff_config),
+        )
+    ),
+    Endpoint(
+        "PUT",
+        "/config",
+        may=_PUBLISH,
+        scope=Scope.NONE,
+        takes=ToPublish,
+        gives=Published,
+        audit="config.publish",
+        records_itself=True,
+        does=publish_config,
+        most_bytes=MOST_BODY,
+    ),
+    Endpoint(
+        "GET",
+        "/config/schema",
+        may=_READ,
+        scope=Scope.NONE,
+        takes=None,
+        gives=Content(("application/json",)),
+        audit=UNRECORDED,
+        does=config_schema,
+    ),
+    Endpoint(
+        "GET",
+        "/config/uses",
+        may=_READ,
+        scope=Scope.FILTERED,
+        takes=None,
+        gives=ConfigUses,
+        audit=UNRECORDED,
+        does=config_uses,
+    ),
+    *(
+        Endpoint(
+            "GET",
+            path,
+            may=_READ,
+            scope=Scope.NONE,
+            takes=None,
+            asks=asks,
+            gives=gives,
+            audit=UNRECORDED,
+            does=does,
+        )
+        for path, asks, gives, does in (
+            ("/config/versions", VersionsPage, ConfigVersions, list_config_versions),
+            ("/config/versions/{version}", None, VersionText, show_config_version),
+            ("/config/versions/{version}/diff", DifferenceTo, Difference, diff_config_version),
+        )
+    ),
+    Endpoint(
+        "POST",
+        "/config/versions/{version}/restore",
+        may=_PUBLISH,
+        scope=Scope.NONE,
+        takes=ToRestore,
+        gives=Published,
+        audit="config.restore",
+        records_itself=True,
+        does=restore_config,
+    ),
+    Endpoint(
+        "GET",
+        "/drafts",
+        may=_DRAFT,
+        scope=Scope.NONE,
+        takes=None,
+        gives=SavedDrafts,
+        audit=UNRECORDED,
+        does=list_drafts,
+    ),
+    Endpoint(
+        "GET",
+        "/drafts/{draft}",
+        may=_DRAFT,
+        scope=Scope.NONE,
+        takes=None,
+        gives=SavedDraftText,
+        audit=UNRECORDED,
+        does=show_draft,
+    ),
+    Endpoint(
+        "PUT",
+        "/drafts/{draft}",
+        may=_DRAFT,
+        scope=Scope.NONE,
+        takes=DraftOnBase,
+        gives=SavedDraft,
+        audit=UNRECORDED,
+        does=save_draft,
+        pace=SAVE,
+        most_bytes=MOST_BODY,
+    ),
+    Endpoint(
+        "DELETE",
+        "/drafts/{draft}",
+        may=_DRAFT,
+        scope=Scope.NONE,
+        takes=None,
+        gives=Done,
+        audit=UNRECORDED,
+        does=delete_draft,
+    ),
+)
