@@ -120,6 +120,8 @@ class Accounts:
         """`idle_seconds` and `whole_seconds`: life of a session without a request, and in all.
         `clock` returns Unix seconds. Raises `StoreUnavailable`."""
         self.path = folder / "accounts.db"
+        self.changed: Callable[[], None] = lambda: None
+        """Called after each change that this object has made, in the thread that made it."""
         self._idle_seconds = idle_seconds
         self._whole_seconds = whole_seconds
         self._clock = clock
@@ -409,6 +411,23 @@ class Accounts:
             if database.execute("DELETE FROM keys WHERE id = ?", (key_id,)).rowcount == 0:
                 raise NotThere("there is no such key")
 
+    def rights_now(self, holder: str) -> Rights | None:
+        """Return the present rights of `session:` or `key:` and an id; None if it is in force no
+        more. It does not count as a use of the session."""
+        kind, _, which = holder.partition(":")
+        now = self._clock()
+        with self._transaction() as database:
+            if kind == "session":
+                row = database.execute("SELECT * FROM sessions WHERE id = ?", (which,)).fetchone()
+                if row is None or not self._in_force(row, now):
+                    return None
+                user = _known(database, row["user"])
+                return None if user.disabled else user.rights
+            query = "SELECT * FROM keys WHERE id = ? AND expires_at > ?"
+            row = database.execute(query, (which, now)).fetchone()
+            owner = _find(database, row["owner"]) if row is not None else None
+            return _key(row, owner).rights if owner is not None and not owner.disabled else None
+
     # Inside.
 
     def _in_force(self, row: sqlite3.Row, now: float) -> bool:
@@ -440,17 +459,21 @@ class Accounts:
         with self._lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
+                before = self._database.total_changes
                 try:
                     yield self._database
                 except BaseException:
                     self._database.execute("ROLLBACK")
                     raise
                 self._database.execute("COMMIT")
+                changed = self._database.total_changes != before
             except sqlite3.Error as error:
                 with suppress(sqlite3.Error):
                     if self._database.in_transaction:  # COMMIT failed
                         self._database.execute("ROLLBACK")
                 raise self._unavailable(error) from error
+        if changed:
+            self.changed()
 
     def _unavailable(self, error: Exception) -> StoreUnavailable:
         reason = getattr(error, "strerror", None) or error

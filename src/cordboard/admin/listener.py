@@ -24,6 +24,7 @@ from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
+from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
@@ -85,7 +86,12 @@ class AdminListener:
         )
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
         self._server = HttpServer(
-            settings, application, key="admin.ui.port", tls=tls, idle_seconds=HEADER_SECONDS
+            settings,
+            application,
+            key="admin.ui.port",
+            tls=tls,
+            idle_seconds=HEADER_SECONDS,
+            websockets=ServerWebSocket,
         )
         await self._server.start()
 
@@ -93,6 +99,8 @@ class AdminListener:
         """Stop serving, end the threads, close the files. Idempotent."""
         server, services = self._server, self._services
         self._services = None
+        if services is not None:
+            await services.sockets.close()
         if server is not None:
             await server.close()
         if services is not None:

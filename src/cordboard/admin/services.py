@@ -16,6 +16,8 @@ from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
+from cordboard.admin.sockets import OpenSockets
+from cordboard.admin.tickets import Tickets
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -58,6 +60,8 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    tickets: Tickets = field(default_factory=Tickets)
+    sockets: OpenSockets = field(init=False)
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""
@@ -69,6 +73,10 @@ class AdminServices:
         default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
     )
     _waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self.sockets = OpenSockets(self.accounts, self.run)
+        self.accounts.changed = self.sockets.accounts_changed
 
     def remember(self, name: str, neighbourhood: str) -> None:
         """Note that a user has signed in from there; the oldest notes are dropped."""

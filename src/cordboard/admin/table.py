@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import calls, engine, people, session
 from cordboard.admin.application import BASE
-from cordboard.admin.endpoint import Content, Endpoint, Open, Scope
+from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
@@ -49,8 +49,14 @@ _ERROR: dict[str, Any] = {
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of all endpoints."""
-    taken = [kind for each in ENDPOINTS for kind in (each.takes, each.asks) if kind is not None]
-    given = [each.gives for each in ENDPOINTS if not isinstance(each.gives, Content)]
+    taken: list[type[BaseModel]] = [
+        kind for each in ENDPOINTS for kind in (each.takes, each.asks) if kind is not None
+    ]
+    given = [each.gives for each in ENDPOINTS if not isinstance(each.gives, (Content, Frames))]
+    for each in ENDPOINTS:
+        if each.frames is not None:
+            taken += each.frames.receives
+            given += each.frames.sends
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         *((kind, "validation") for kind in dict.fromkeys(taken)),
         *((kind, "serialization") for kind in dict.fromkeys(given)),
@@ -80,6 +86,8 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
 
     if isinstance(endpoint.gives, Content):
         content: dict[str, Any] = {kind: {} for kind in endpoint.gives.types}
+    elif isinstance(endpoint.gives, Frames):
+        content = {}
     else:
         content = of(endpoint.gives.__name__)
     about = (endpoint.does.__doc__ or "").strip().split("\n\n")
@@ -92,7 +100,7 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
             for name in endpoint.parameters
         ],
         "responses": {
-            "200": {"description": "It was done.", "content": content},
+            **_success(endpoint, content),
             "default": {
                 "description": "It was refused.",
                 "content": of("Error"),
@@ -113,6 +121,23 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
     if endpoint.takes is not None:
         operation["requestBody"] = {"required": True, "content": of(endpoint.takes.__name__)}
     return operation
+
+
+def _success(endpoint: Endpoint, content: Mapping[str, Any]) -> dict[str, Any]:
+    frames = endpoint.frames
+    if frames is None:
+        return {"200": {"description": "It was done.", "content": content}}
+
+    def of(models: tuple[type[BaseModel], ...]) -> list[dict[str, str]]:
+        return [{"$ref": _REFERENCES.format(model=model.__name__)} for model in models]
+
+    websocket = {
+        "protocol": frames.protocol,
+        "ticket": frames.ticket,
+        "client": of(frames.receives),
+        "server": of(frames.sends),
+    }
+    return {"101": {"description": "A websocket.", "x-websocket": websocket}}
 
 
 def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
@@ -165,7 +190,7 @@ def permissions_page() -> str:
     for endpoint in ENDPOINTS:
         may = str(endpoint.may.value)
         cells = [
-            f"`{endpoint.method} {endpoint.path}`",
+            f"`{endpoint.method} {endpoint.path}`" + (" (websocket)" if endpoint.frames else ""),
             f"`{may}`" if isinstance(endpoint.may, Permission) else may,
             "" if endpoint.scope is Scope.NONE else _scope(endpoint),
             "✓" if endpoint.elevated else "",
