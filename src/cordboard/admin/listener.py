@@ -27,9 +27,11 @@ from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
+from cordboard.telephony.browser.source import BrowserCalls
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -45,6 +47,8 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    browser: BrowserCalls
+    trial_runs: TrialRuns | None
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -76,6 +80,8 @@ class AdminListener:
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            browser=parts.browser,
+            trial_runs=parts.trial_runs,
             config=parts.config,
             source=parts.source,
             setup=parts.setup,

@@ -23,9 +23,11 @@ from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
+from cordboard.telephony.browser.source import BrowserCalls
 
 MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
@@ -47,6 +49,9 @@ class AdminServices:
     calls: Callable[[], Mapping[str, Call]]
     """The live calls by id."""
     trials: ToolTrials
+    browser: BrowserCalls
+    trial_runs: TrialRuns | None
+    """Drafts that run aside; None if the engine was not started from a file."""
     config: Callable[[], Config]
     """The configuration in force."""
     source: ConfigSource | None

@@ -140,7 +140,7 @@ class Engine:
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self.doors = Doors(config, self.registry.offer, self._metrics)
+        self.doors = Doors(config, self.registry.offer, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
         self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
@@ -235,6 +235,8 @@ class Engine:
             operations=self._operations,
             calls=lambda: self.registry.calls,
             trials=self._trials,
+            browser=self.doors.browser,
+            trial_runs=self.trial_runs,
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,

@@ -15,7 +15,7 @@ from cordboard.audio.format import SLIN_16K
 from cordboard.audio.pacer import Pacer
 from cordboard.telephony.browser import messages
 from cordboard.telephony.browser.media import IDLE_SECONDS, STALLED_SECONDS, BrowserMedia
-from cordboard.telephony.browser.messages import HEADER, encode_sound, encode_text
+from cordboard.telephony.browser.messages import HEADER, encode_sound
 from cordboard.telephony.browser.playout import STUCK_SECONDS
 from cordboard.telephony.line_media import FLOOD_SECONDS, MESSAGES_PER_SECOND
 from cordboard_testkit.virtual_time import in_virtual_time
@@ -81,7 +81,7 @@ class Stage:
             await asyncio.sleep(0.02)
 
     def tell(self, kind: str, **fields: Any) -> None:
-        self.media.received(encode_text(kind, **fields))
+        self.media.received(orjson.dumps({"type": kind, **fields}).decode())
 
     def played(self, ms: float, *, flush: int = 0, playing: bool = False) -> None:
         self.tell("played", flush=flush, ms=ms, playing=playing, queued_ms=0, underruns=0)
@@ -91,7 +91,7 @@ class Stage:
 async def test_a_call_from_ready_to_the_end() -> None:
     stage = Stage().claim()
     assert stage.link.texts == [
-        {"type": "ready", "call": "call-1", "format": "slin16", "rate": 16_000, "ms": 20}
+        {"type": "ready", "call": "call-1", "format": "slin16", "rate": 16_000, "frame_ms": 20}
     ]
     begun: list[float] = []
     stage.media.mark(lambda: begun.append(stage.loop.time()))

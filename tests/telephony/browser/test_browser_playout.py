@@ -47,7 +47,7 @@ def made() -> tuple[Page, PagePlayout]:
 
 
 def report(ms: float, *, playing: bool = True, flush: int = 0) -> Played:
-    return Played(flush, ms, playing, 0.0, 0)
+    return Played(flush=flush, ms=ms, playing=playing, queued_ms=0, underruns=0)
 
 
 def test_nothing_is_heard_before_the_page_reports_it_and_the_clock_counts_only_so_far() -> None:

@@ -24,11 +24,18 @@ from cordboard.audio.pacer import Pacer
 from cordboard.telephony.browser import messages
 from cordboard.telephony.browser.messages import (
     FORMATS,
+    Flush,
     FormatName,
     Hangup,
+    Hold,
     Key,
+    Mark,
     MarkDone,
+    Message,
+    Over,
     Played,
+    Ready,
+    Resume,
     Stats,
     Violation,
 )
@@ -107,19 +114,20 @@ class BrowserMedia(LineMediaBase):
         self._heard_at = self._loop.time()
         self._pacer.register(self, self._pacer_failed)
         rate = self.format.rate
-        self._send_text("ready", call=call_id, format=self._format_name, rate=rate, ms=FRAME_MS)
+        ready = Ready(call=call_id, format=self._format_name, rate=rate, frame_ms=FRAME_MS)
+        self._send(ready)
 
     def hang_up(self, reason: str, code: int = NORMAL) -> None:
         """Say goodbye to the page and close the socket. The first reason counts."""
         self._stop_sound()
         if self.connected:
-            self._send_text("ended", reason=reason)
+            self._send(Over(reason=reason))
             self.connected = False
             self._link.close(code, reason)
 
     def send_keys(self, keys: str) -> None:
         """Show keys to the person at the page."""
-        self._send_text("keys", keys=keys)
+        self._send(messages.Keys(keys=keys))
 
     # For the owner of the socket.
 
@@ -189,16 +197,16 @@ class BrowserMedia(LineMediaBase):
         self._check_reading()
 
     def send_mark(self, name: int) -> None:
-        self._send_text("mark", name=name)
+        self._send(Mark(name=name))
 
     def send_flush(self, flush: int) -> None:
-        self._send_text("flush", flush=flush)
+        self._send(Flush(flush=flush))
 
     def send_hold(self) -> None:
-        self._send_text("hold")
+        self._send(Hold())
 
     def send_resume(self) -> None:
-        self._send_text("resume")
+        self._send(Resume())
 
     # audio.pacer.Outlet
 
@@ -253,9 +261,9 @@ class BrowserMedia(LineMediaBase):
         if problem:
             self._fail("untrue", messages.BAD_FRAME, problem)
 
-    def _send_text(self, kind: str, **fields: str | int) -> None:
+    def _send(self, message: Message) -> None:
         if self.connected:
-            self._link.send(messages.encode_text(kind, **fields))
+            self._link.send(message.model_dump_json())
 
     def _check_reading(self) -> None:
         if self._link.waiting_bytes > MOST_WAITING_BYTES:

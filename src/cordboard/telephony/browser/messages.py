@@ -6,17 +6,16 @@ frame of the page has exactly 20 ms; one of the engine at most. Text frames are 
 `type`. docs/browser-call.md describes them.
 
 `decode_sound` and `decode_text` never raise: a frame that breaks the protocol becomes a
-`Violation`, which ends the call with its close code.
+`Violation`, which ends the call with its close code. Unknown fields of a message are ignored.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cordboard.audio.format import SLIN_16K, ULAW_8K, AudioFormat
 
@@ -28,13 +27,9 @@ FormatName = Literal["slin16", "ulaw"]
 HEADER = struct.Struct("!BII")
 SOUND = 1
 """The kind of a binary frame with sound."""
-MAX_TEXT_BYTES = 1_024
-"""The page's messages have less than 200 bytes."""
-MAX_SOUND_BYTES = HEADER.size + SLIN_16K.frame_bytes
+MAX_TEXT_CHARACTERS = 1_024
+"""The page's messages have less than 200."""
 _WRAP = 1 << 32
-_MOST_MS = 1e9
-"""Eleven days: more is an error of the page."""
-_KEYS = frozenset("0123456789*#ABCD")
 
 BAD_FRAME = 4400
 SILENT = 4408
@@ -42,6 +37,129 @@ OUT_OF_ORDER = 4409
 TOO_LARGE = 4413
 FLOOD = 4429
 """Close codes for applications: 4000 and the HTTP status that fits."""
+
+Count = Annotated[int, Field(ge=0, lt=_WRAP)]
+Milliseconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+"""At most eleven days: more is an error of the page."""
+
+
+class Message(BaseModel):
+    """The base of all text frames."""
+
+    model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+# Of the page.
+
+
+class Played(Message):
+    """The state of the page's playout. Sent when it begins, stops, is held or flushed, and every
+    100 ms while it plays."""
+
+    type: Literal["played"] = "played"
+    flush: Count
+    """Number of the last flush that the page has carried out; 0 before the first."""
+    ms: Milliseconds
+    """Sound that has left the loudspeaker since then, to the sample."""
+    playing: bool
+    """True while sound leaves it."""
+    queued_ms: Milliseconds
+    """Sound that waits in the page."""
+    underruns: Count
+    """Number of times for which the page ran dry in the middle of sound."""
+
+
+class MarkDone(Message):
+    """The sound before this mark has been played."""
+
+    type: Literal["mark_done"] = "mark_done"
+    name: Count
+
+
+class Key(Message):
+    """A key of the page's keypad."""
+
+    type: Literal["key"] = "key"
+    digit: Annotated[str, Field(pattern=r"^[0-9*#A-D]$")]
+
+
+class Hangup(Message):
+    """The person at the page hangs up."""
+
+    type: Literal["hangup"] = "hangup"
+
+
+class Stats(Message):
+    """The page's own measurements, for the log."""
+
+    type: Literal["stats"] = "stats"
+    output_ms: Milliseconds
+    """Latency of the loudspeaker's path, which `played` already excludes."""
+    late: Count
+    """Frames that came later than the page's jitter buffer bridges."""
+
+
+# Of the engine.
+
+
+class Ready(Message):
+    """The call is taken: the page may send its microphone."""
+
+    type: Literal["ready"] = "ready"
+    call: str
+    format: FormatName
+    rate: int
+    """Samples per second."""
+    frame_ms: int
+
+
+class Flush(Message):
+    """Drop the queued sound, and the marks in it; end a hold."""
+
+    type: Literal["flush"] = "flush"
+    flush: int
+    """Its number; the next count of `played` begins here."""
+
+
+class Hold(Message):
+    """Fall silent, and keep the queue."""
+
+    type: Literal["hold"] = "hold"
+
+
+class Resume(Message):
+    """Go on at the sample where the hold began."""
+
+    type: Literal["resume"] = "resume"
+
+
+class Mark(Message):
+    """Answer `mark_done` when the sound before it has been played, and that behind it begins."""
+
+    type: Literal["mark"] = "mark"
+    name: int
+
+
+class Keys(Message):
+    """Keys that the agent sends to the caller."""
+
+    type: Literal["keys"] = "keys"
+    keys: str
+
+
+class Over(Message):
+    """The call is over; the socket is closed next."""
+
+    type: Literal["ended"] = "ended"
+    reason: str
+    """`caller_hangup`, `hangup` (by the agent), `busy`, `unavailable`, `trial_over`,
+    `engine_stopped`."""
+
+
+OfPage = Played | MarkDone | Key | Hangup | Stats
+OF_PAGE = (Played, MarkDone, Key, Hangup, Stats)
+OF_ENGINE = (Ready, Flush, Hold, Resume, Mark, Keys, Over)
+_OF_PAGE: TypeAdapter[OfPage] = TypeAdapter(Annotated[OfPage, Field(discriminator="type")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +172,11 @@ class Sound:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """The state of the page's playout. Sent when it begins, stops, is held or flushed, and every
-    100 ms while it plays."""
-
-    flush: int
-    """Number of the last flush that the page has carried out; 0 before the first."""
-    ms: float
-    """Sound played since then, to the sample."""
-    playing: bool
-    """True while sound leaves the loudspeaker."""
-    queued_ms: float
-    """Sound that waits in the page."""
-    underruns: int
-    """Number of times for which the page ran dry in the middle of sound."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkDone:
-    """The sound before this mark has been played."""
-
-    name: int
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key of the page's keypad."""
-
-    digit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hangup:
-    """The person at the page hangs up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """The page's own measurements, for the log."""
-
-    output_ms: float
-    """Latency of the loudspeaker's path, which `Played.ms` already excludes."""
-    late: int
-    """Frames that came later than the page's jitter buffer bridges."""
-
-
-@dataclass(frozen=True, slots=True)
 class Violation:
     """A frame that breaks the protocol."""
 
     code: int
     problem: str
-
-
-Message = Played | MarkDone | Key | Hangup | Stats
 
 
 def decode_sound(frame: bytes, expected_seq: int, audio_format: AudioFormat) -> Sound | Violation:
@@ -127,79 +196,18 @@ def decode_sound(frame: bytes, expected_seq: int, audio_format: AudioFormat) -> 
     return Sound(frame[HEADER.size :], at_ms)
 
 
-def decode_text(text: str) -> Message | Violation:
+def decode_text(text: str) -> OfPage | Violation:
     """Return the message of a text frame of the page."""
-    if len(text) > MAX_TEXT_BYTES:
+    if len(text) > MAX_TEXT_CHARACTERS:
         return Violation(TOO_LARGE, f"a message of {len(text)} characters")
     try:
-        body = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        return Violation(BAD_FRAME, f"not JSON: {error}")
-    kind = body.get("type") if isinstance(body, dict) else None
-    if not isinstance(kind, str):
-        return Violation(BAD_FRAME, "no type in the message")
-    try:
-        return _message(kind, body)
-    except _Wrong as error:
-        return Violation(BAD_FRAME, f"{kind[:40]}: {error}")
+        return _OF_PAGE.validate_json(text)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        return Violation(BAD_FRAME, f"{place}: {fault['msg']}"[:200].lstrip(": "))
 
 
 def encode_sound(seq: int, at_ms: int, pcm: bytes) -> bytes:
     """Return a binary frame, of the engine or of a page."""
     return HEADER.pack(SOUND, seq % _WRAP, at_ms % _WRAP) + pcm
-
-
-def encode_text(kind: str, **fields: Any) -> str:
-    """Return a text frame, of the engine or of a page."""
-    return orjson.dumps({"type": kind, **fields}).decode()
-
-
-class _Wrong(Exception):
-    """A field is missing or of the wrong type."""
-
-
-def _message(kind: str, body: dict[str, Any]) -> Message:
-    match kind:
-        case "played":
-            return Played(
-                _count(body, "flush"),
-                _ms(body, "ms"),
-                _flag(body, "playing"),
-                _ms(body, "queued_ms"),
-                _count(body, "underruns"),
-            )
-        case "mark_done":
-            return MarkDone(_count(body, "name"))
-        case "key":
-            digit = body.get("digit")
-            if not isinstance(digit, str) or digit not in _KEYS:
-                raise _Wrong("digit is not one of 0-9*#A-D")
-            return Key(digit)
-        case "hangup":
-            return Hangup()
-        case "stats":
-            return Stats(_ms(body, "output_ms"), _count(body, "late"))
-    raise _Wrong("there is no such type")
-
-
-def _count(body: dict[str, Any], key: str) -> int:
-    value = body.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _WRAP:
-        raise _Wrong(f"{key} is not a count")
-    return value
-
-
-def _ms(body: dict[str, Any], key: str) -> float:
-    value = body.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _Wrong(f"{key} is not a number")
-    if not math.isfinite(value) or not 0 <= value <= _MOST_MS:
-        raise _Wrong(f"{key} is not a time in ms")
-    return float(value)
-
-
-def _flag(body: dict[str, Any], key: str) -> bool:
-    value = body.get(key)
-    if not isinstance(value, bool):
-        raise _Wrong(f"{key} is not true or false")
-    return value
