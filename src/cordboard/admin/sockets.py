@@ -49,8 +49,8 @@ class SocketClosed(Exception):
     """The client has closed the socket, or is gone."""
 
     def __init__(self, code: int = 1006) -> None:
-        """`code`: close code of the client; 1006 if it sent none."""
-        self.clean = code in (1000, 1001, 1005)
+        """`code`: close code of the client; 1006 if it sent none (uvicorn says 1005)."""
+        self.clean = code in (1000, 1001)
         """True if the client said goodbye: it closed the socket or its page."""
         super().__init__(code)
 

@@ -1,8 +1,8 @@
 """A browser call through Asterisk: the page's sound goes to a channel that Asterisk dials.
 
-So the extension's whole way is tried: dialplan, Stasis, codec, and the call that the engine answers
-at its end. The relay owns nothing of that call; it is the caller's telephone. When either side hangs
-up it ends the other one, and leaves no channel, bridge or socket behind.
+So an extension's whole way is tried: dialplan, Stasis, codec, and the call that the engine answers
+at its end. The relay owns nothing of that call; it is the caller's telephone. When either side
+hangs up it ends the other one, and leaves no channel, bridge or socket behind.
 
 Each side has its own clock. Sound that has piled up beyond `MOST_QUEUED_MS`, after a stall or by
 drift, is dropped until the pile is gone: a telephone does the same.

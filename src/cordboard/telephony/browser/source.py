@@ -1,9 +1,10 @@
 """Browsers as a source of calls.
 
-A person orders a call, by the admin port, and their page opens its socket with the order's id within
-`ORDER_SECONDS`. `connect` then makes the offer: such a call is admitted, answered and recorded like
-one by telephone, and marked as a test. A call through Asterisk is no offer of its own: the page's
-sound is relayed to a channel that the source of Asterisk's calls dials (`browser.relay`).
+A person orders a call, by the admin port, and their page opens its socket with the order's id
+within `ORDER_SECONDS`. `connect` then makes the offer: such a call is admitted, answered and
+recorded like one by telephone, and marked as a test. A call through Asterisk is no offer of its
+own: the page's sound is relayed to a channel that the source of Asterisk's calls dials
+(`browser.relay`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Order:
     name: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     format: FormatName = "slin16"
-    test: CallTest = CallTest()
+    test: CallTest = field(default_factory=CallTest)
     aside: Aside | None = None
     """Generation of a trial; None: the one in force."""
     used_by: Callable[[Callable[[], None]], Callable[[], None]] | None = None
