@@ -26,12 +26,17 @@ from cordboard.admin.table import ENDPOINTS
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
+from cordboard.audio.pacer import Pacer
 from cordboard.calls.call import Call, CallState
+from cordboard.calls.call_registry import Aside
 from cordboard.calls.offer import Offer
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
+from cordboard.errors import LineError
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.telephony.browser.source import BrowserCalls
+from cordboard.telephony.dialled import Dialled, DialledLine
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
 from cordboard_testkit.patience import PATIENCE
@@ -39,7 +44,8 @@ from cordboard_testkit.patience import PATIENCE
 GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
-contexts: {demo: {}, sales: {}}
+contexts: {demo: {variables: [ORDER]}, sales: {}}
+admin: {ui: {extensions: ["7??@phones"]}}
 tools:
   transfer: {destinations: {desk: {target: "200"}}}
 """
@@ -142,6 +148,9 @@ class Room:
         self.fake = Administration()
         self.view = ShownView()
         self.trials = LiveTrials()
+        self.offers: list[Offer] = []
+        loop = asyncio.get_running_loop()
+        self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.calls = {
             each.call_id: each
             for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
@@ -160,6 +169,8 @@ class Room:
             operations=ServerOperations(self.fake),
             calls=lambda: cast(Mapping[str, Call], self.calls),
             trials=cast(ToolTrials, self.trials),
+            browser=self.browser_calls,
+            trial_runs=None,
             config=lambda: config,
             source=ConfigSource(path, {}),
             setup=self._setup,
@@ -169,6 +180,12 @@ class Room:
             public_address="http://127.0.0.1:15001",
         )
         self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+
+    def _offered(self, offer: Offer, aside: Aside | None = None) -> None:
+        self.offers.append(offer)
+
+    async def _dial(self, dialled: Dialled) -> DialledLine:
+        raise LineError(f"there is no {dialled.extension} here")
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()
@@ -328,6 +345,9 @@ class Visit:
         text = content if isinstance(content, str) else json.dumps(content)
         self._to_app.put_nowait({"type": "websocket.receive", "text": text})
 
+    def send_bytes(self, content: bytes) -> None:
+        self._to_app.put_nowait({"type": "websocket.receive", "bytes": content})
+
     async def frame(self) -> Any:
         """The next frame, from JSON."""
         message = await self._next()
@@ -340,10 +360,10 @@ class Visit:
             pass
         return int(message["code"])
 
-    async def leave(self) -> None:
+    async def leave(self, code: int = 1001) -> None:
         """Close the page."""
         assert self._task is not None
-        self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1001})
+        self._to_app.put_nowait({"type": "websocket.disconnect", "code": code})
         await asyncio.wait_for(self._task, PATIENCE)
 
 

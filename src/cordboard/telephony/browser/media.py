@@ -28,15 +28,15 @@ from cordboard.telephony.browser.messages import (
     FormatName,
     Hangup,
     Hold,
-    Key,
     Mark,
     MarkDone,
     Message,
     Over,
+    PageStats,
     Played,
+    PressedKey,
     Ready,
     Resume,
-    Stats,
     Violation,
 )
 from cordboard.telephony.browser.playout import AHEAD_SECONDS, PagePlayout
@@ -102,7 +102,7 @@ class BrowserMedia(LineMediaBase):
         """Number of the next sound frame of the page."""
         self._sent_seq = 0
         self._ready = False
-        self._stats: Stats | None = None
+        self._stats: PageStats | None = None
         self.connected = True
         """False once the socket is gone or given up."""
 
@@ -127,7 +127,7 @@ class BrowserMedia(LineMediaBase):
 
     def send_keys(self, keys: str) -> None:
         """Show keys to the person at the page."""
-        self._send(messages.Keys(keys=keys))
+        self._send(messages.ShowKeys(keys=keys))
 
     # For the owner of the socket.
 
@@ -250,13 +250,13 @@ class BrowserMedia(LineMediaBase):
                 problem = self._playout.played(message, now)
             case MarkDone():
                 problem = self._playout.mark_done(message.name, now)
-            case Key():
+            case PressedKey():
                 if self._on_dtmf is not None:
                     self._on_dtmf(message.digit)
             case Hangup():
                 self.hang_up("caller_hangup")
                 self.end("caller_hangup")
-            case Stats():
+            case PageStats():
                 self._stats = message
         if problem:
             self._fail("untrue", messages.BAD_FRAME, problem)

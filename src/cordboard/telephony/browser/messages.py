@@ -76,7 +76,7 @@ class MarkDone(Message):
     name: Count
 
 
-class Key(Message):
+class PressedKey(Message):
     """A key of the page's keypad."""
 
     type: Literal["key"] = "key"
@@ -89,7 +89,7 @@ class Hangup(Message):
     type: Literal["hangup"] = "hangup"
 
 
-class Stats(Message):
+class PageStats(Message):
     """The page's own measurements, for the log."""
 
     type: Literal["stats"] = "stats"
@@ -140,7 +140,7 @@ class Mark(Message):
     name: int
 
 
-class Keys(Message):
+class ShowKeys(Message):
     """Keys that the agent sends to the caller."""
 
     type: Literal["keys"] = "keys"
@@ -156,9 +156,9 @@ class Over(Message):
     `engine_stopped`."""
 
 
-OfPage = Played | MarkDone | Key | Hangup | Stats
-OF_PAGE = (Played, MarkDone, Key, Hangup, Stats)
-OF_ENGINE = (Ready, Flush, Hold, Resume, Mark, Keys, Over)
+OfPage = Played | MarkDone | PressedKey | Hangup | PageStats
+OF_PAGE = (Played, MarkDone, PressedKey, Hangup, PageStats)
+OF_ENGINE = (Ready, Flush, Hold, Resume, Mark, ShowKeys, Over)
 _OF_PAGE: TypeAdapter[OfPage] = TypeAdapter(Annotated[OfPage, Field(discriminator="type")])
 
 
