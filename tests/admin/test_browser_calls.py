@@ -14,7 +14,7 @@ from cordboard.audio.format import SLIN_16K
 from cordboard.calls.offer import CallTest
 from cordboard.telephony.browser.messages import SUBPROTOCOL, encode_sound
 from cordboard.tools.tool import Effects
-from cordboard.tools.tool_use import READ_ONLY
+from cordboard.tools.tool_use import ToolUse
 from cordboard_testkit.patience import until
 
 from .conftest import Browser, Room, Visit, code
@@ -206,7 +206,7 @@ async def test_the_tools_that_run_are_those_that_the_person_may_try(room: Room) 
     real, read_only, played = (offer.test for offer in room.offers)
     assert real is not None
     assert set(real.tools.effects) == {Effects.READ_ONLY, Effects.IDEMPOTENT}
-    assert read_only == CallTest(READ_ONLY)
+    assert read_only == CallTest(ToolUse(frozenset({Effects.READ_ONLY})))
     assert played is not None
     assert played.tools.canned is not None
     assert played.tools.canned["look"].message == "It is sunny."

@@ -20,26 +20,20 @@ from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Frames, Gives, T
 from cordboard.admin.pace import TRY
 from cordboard.admin.sockets import Socket, SocketClosed
 from cordboard.admin.tickets import SECONDS
+from cordboard.admin.trials import ToolChoice, own_trial
 from cordboard.calls.call_registry import Aside
 from cordboard.calls.offer import CallTest
 from cordboard.chat.trial_runs import Trial
 from cordboard.config.schema import Config
-from cordboard.errors import NotThere, RequestRefused
+from cordboard.errors import RequestRefused
 from cordboard.telephony.browser.media import NORMAL
 from cordboard.telephony.browser.messages import OF_ENGINE, OF_PAGE, SUBPROTOCOL, FormatName
 from cordboard.telephony.browser.source import MOST_OF_ONE, Order
-from cordboard.tools.tool import Effects
-from cordboard.tools.tool_use import READ_ONLY, CannedAnswer, ToolUse
 
 PURPOSE = "browser-call"
 """Purpose of the tickets."""
 LAST_WORDS_SECONDS = 1.0
 """Time for a closing page to read what was sent before the end."""
-_MAY_TRY = {
-    Effects.READ_ONLY: Permission.TOOLS_TRY_READ_ONLY,
-    Effects.IDEMPOTENT: Permission.TOOLS_TRY_IDEMPOTENT,
-    Effects.DESTRUCTIVE: Permission.TOOLS_TRY_DESTRUCTIVE,
-}
 
 
 class MadeUpCaller(Takes):
@@ -49,15 +43,7 @@ class MadeUpCaller(Takes):
     """Channel variables that the context declares."""
 
 
-class Canned(Takes):
-    message: str = Field("", max_length=2_000)
-    data: Any = None
-    failed: bool = False
-    """The tool fails with `message`."""
-    after_ms: int = Field(0, ge=0, le=60_000)
-
-
-class BrowserCall(Takes):
+class BrowserCall(ToolChoice):
     context: str = Field(max_length=100)
     provider: str = Field("", max_length=100)
     """Left out: that of the context."""
@@ -67,10 +53,6 @@ class BrowserCall(Takes):
     extension: str = Field("", pattern=r"^([0-9A-Za-z*#+_-]{1,80}@[0-9A-Za-z_-]{1,80})?$")
     """With `asterisk`: the extension to call, one of `admin.ui.extensions`."""
     caller: MadeUpCaller = MadeUpCaller()
-    tools: Literal["real", "read_only", "canned"] = "real"
-    """Tools that run: those that you may try, those that change nothing, or none."""
-    answers: dict[str, Canned] = Field({}, max_length=200)
-    """With `canned`: answers by the tool's name. Other tools are refused."""
     format: FormatName = "slin16"
 
     def facts(self) -> dict[str, Any]:
@@ -95,24 +77,24 @@ async def order_browser_call(ask: Ask) -> BrowserCallOrdered:
     It is admitted, answered and recorded like a call by telephone, and marked as a test.
     """
     body: BrowserCall = ask.body
-    browser, holder, config = ask.services.browser, ask.who.holder, ask.services.config()
-    trial = _trial(ask, body)
+    browser, config = ask.services.browser, ask.services.config()
+    trial = own_trial(ask, body.trial)
     _check(body, _config(ask, body), trial)
     if body.via == "asterisk":
         _check_extension(ask, body, config)
-    if len(browser) >= config.admin.ui.calls or browser.of(holder) >= MOST_OF_ONE:
+    if len(browser) >= config.admin.ui.calls or browser.of(ask.who.name) >= MOST_OF_ONE:
         message = f"you have {MOST_OF_ONE} calls, or all have admin.ui.calls of them, already"
         raise RequestRefused(503, "full", message, headers={"Retry-After": "5"})
     call_id = browser.order(
         Order(
-            owner=holder,
+            owner=ask.who.name,
             context=body.context,
             provider=body.provider,
             number=body.caller.number,
             name=body.caller.name,
             variables=body.caller.variables,
             format=body.format,
-            test=CallTest(_tool_use(ask, body), body.trial),
+            test=CallTest(body.use(ask.who.rights), body.trial),
             aside=_aside(trial) if trial is not None else None,
             used_by=trial.used_by if trial is not None else None,
             extension=body.extension if body.via == "asterisk" else "",
@@ -120,7 +102,7 @@ async def order_browser_call(ask: Ask) -> BrowserCallOrdered:
     )
     return BrowserCallOrdered(
         id=call_id,
-        ticket=ask.services.tickets.give(holder, PURPOSE, call_id),
+        ticket=ask.services.tickets.give(ask.who.holder, PURPOSE, call_id),
         url=f"/api/v1/browser-calls/{call_id}",
         expires_in=int(SECONDS),
     )
@@ -134,7 +116,7 @@ async def carry_browser_call(ask: Ask) -> None:
     link = SocketLink(ask.socket)
     call_id = ask.params["call_id"]
     browser = ask.services.browser
-    if browser.ordered(call_id, ask.who.holder) is None:  # its time was over meanwhile
+    if browser.ordered(call_id, ask.who.name) is None:  # its time was over meanwhile
         raise RequestRefused(404, "not_there", "the call was not begun in time")
     media = browser.connect(call_id, link)
     problem = ""
@@ -216,18 +198,8 @@ def _context_of_order(ask: Ask) -> str | None:
 
 
 def _context_of_ordered(ask: Ask) -> str | None:
-    order = ask.services.browser.ordered(ask.params["call_id"], ask.who.holder)
+    order = ask.services.browser.ordered(ask.params["call_id"], ask.who.name)
     return order.context if order is not None else None
-
-
-def _trial(ask: Ask, body: BrowserCall) -> Trial | None:
-    """Return the caller's trial, if the call is to run on one. Raises `NotThere`."""
-    runs = ask.services.trial_runs
-    if not body.trial:
-        return None
-    if runs is None:
-        raise NotThere("this engine runs no trials: it was not started from a file")
-    return runs.find(body.trial, ask.who.holder)
 
 
 def _aside(trial: Trial) -> Aside:
@@ -238,7 +210,7 @@ def _aside(trial: Trial) -> Aside:
 
 
 def _config(ask: Ask, body: BrowserCall) -> Config:
-    trial = _trial(ask, body)
+    trial = own_trial(ask, body.trial)
     return ask.services.config() if trial is None else trial.generation.config
 
 
@@ -255,8 +227,6 @@ def _check(body: BrowserCall, config: Config, trial: Trial | None) -> None:
         faults.append(
             f"caller.variables: {body.context} takes no {strange[0][:64]!r}; it has {known}"
         )
-    if body.answers and body.tools != "canned":
-        faults.append("answers: they belong to tools: canned")
     if body.via == "engine" and body.extension:
         faults.append("extension: it belongs to via: asterisk")
     if body.via == "asterisk" and (body.trial or body.tools != "real"):
@@ -275,17 +245,6 @@ def _check_extension(ask: Ask, body: BrowserCall, config: Config) -> None:
         known = ", ".join(patterns) or "none"
         message = f"the extension is not among those of admin.ui.extensions: {known}"
         raise RequestRefused(403, "extension_not_allowed", message)
-
-
-def _tool_use(ask: Ask, body: BrowserCall) -> ToolUse:
-    """Return the tools that run: at most those that this person may try singly."""
-    if body.tools == "canned":
-        answers = {name: CannedAnswer(**each.model_dump()) for name, each in body.answers.items()}
-        return ToolUse(canned=answers)
-    if body.tools == "read_only":
-        return READ_ONLY
-    may = ask.who.rights.may
-    return ToolUse(frozenset(each for each, right in _MAY_TRY.items() if may(right)))
 
 
 ENDPOINTS = (

@@ -26,6 +26,7 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
@@ -48,7 +49,8 @@ class EngineParts:
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
     browser: BrowserCalls
-    trial_runs: TrialRuns | None
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -81,7 +83,8 @@ class AdminListener:
             calls=parts.calls,
             trials=parts.trials,
             browser=parts.browser,
-            trial_runs=parts.trial_runs,
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             setup=parts.setup,

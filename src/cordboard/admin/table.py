@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import browser_calls, calls, engine, people, session
+from cordboard.admin import browser_calls, calls, engine, people, session, trials
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
 
@@ -27,6 +27,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *calls.ENDPOINTS,
     *engine.ENDPOINTS,
     *browser_calls.ENDPOINTS,
+    *trials.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

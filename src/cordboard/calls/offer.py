@@ -114,7 +114,7 @@ class LineControl(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallTest:
-    """Facts of a call or conversation that somebody makes to try the agent."""
+    """Facts of a call or conversation that a person makes to try the agent."""
 
     tools: ToolUse = REAL
     """The tools that run in it."""

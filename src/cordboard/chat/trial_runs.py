@@ -77,9 +77,9 @@ class Trial:
     """Opens agents and brains for `generation`."""
     problems: tuple[ConfigProblem, ...]
     expires_at: datetime.datetime
-    _uses: set[Callable[[], None]] = field(default_factory=set)
+    _uses: set[Callable[[], object]] = field(default_factory=set)
 
-    def used_by(self, end: Callable[[], None]) -> Callable[[], None]:
+    def used_by(self, end: Callable[[], object]) -> Callable[[], None]:
         """Note a use: `end()` is called when the trial ends, and must return at once. Return what
         takes the note back. A call also acquires the generation, until it is over."""
         use = partial(end)
@@ -211,31 +211,35 @@ class TrialRuns:
         text = draft.text
         if draft.version:
             text = self._text_of(draft.version)
+        known = self._secrets_of
         if not draft.may_publish:
-            self._check_limits(draft, text, in_force)
+            original = self._original(draft, text, in_force)
+            hidden = hide(text, known(text)).text if draft.version else text
+            self._check_limits(hidden, hide(original, known(original)).text)
         if HOLE.search(text):
-            known = self._secrets_of
             base = self._text_of(draft.base or in_force)
             text = put_back(text, hide(base, known(base)), known)
+        if not draft.may_publish:
+            self._check_limits(text, original)  # in case a secret has the form of YAML
         loaded = read(text.removeprefix("\ufeff"), source.path, source.environ)
         source.register_secrets(loaded.secrets)
         return loaded, text.encode("utf-8")
 
-    def _check_limits(self, draft: Draft, text: str, in_force: str) -> None:
-        """Raise `NeedsPublish` for a text that its author may not try."""
+    def _original(self, draft: Draft, text: str, in_force: str) -> str:
+        """Return the text to compare a draft with. Raises `NeedsPublish` if there is none."""
         if not in_force:
             message = "the text in force is not kept, so nothing can be compared with it"
             raise NeedsPublish([ConfigProblem(f"{message}; this needs config.publish")])
         if draft.base not in ("", in_force) and HOLE.search(text):
             message = "the draft was made from another version than the one in force"
             raise NeedsPublish([ConfigProblem(f"{message}; make it again, or publish")])
-        original = self._text_of(in_force)
-        hidden = hide(original, self._secrets_of(original)).text
-        if draft.version:
-            text = hide(text, self._secrets_of(text)).text
-        known = parse(hidden.removeprefix("\ufeff"), "").tree
-        file = str(self._source.path)
-        if found := beyond_a_draft(parse(text.removeprefix("\ufeff"), file), known):
+        return self._text_of(in_force)
+
+    def _check_limits(self, text: str, original: str) -> None:
+        """Raise `NeedsPublish` for a text that its author may not try."""
+        in_force = parse(original.removeprefix("\ufeff"), "").tree
+        draft = parse(text.removeprefix("\ufeff"), str(self._source.path))
+        if found := beyond_a_draft(draft, in_force):
             raise NeedsPublish(found)
 
     def _text_of(self, version: str) -> str:
@@ -258,7 +262,7 @@ class TrialRuns:
     # Ending.
 
     def _end_soon(self, trial: Trial, why: str) -> asyncio.Task[None]:
-        """Begin to end a trial: from now on nobody finds it."""
+        """Begin to end a trial: from now on it cannot be found."""
         self._trials.pop(trial.id, None)
         if (timer := self._timers.pop(trial.id, None)) is not None:
             timer.cancel()

@@ -1,8 +1,8 @@
-"""What a draft may differ in if its author may not publish. Pure.
+"""The limits of a draft whose author may not publish it. Pure.
 
-A configuration names programs to start, addresses to call and secrets to send there. Whoever may
-publish decides about these. Another author may try other words and rules, but must not learn a
-value from outside of the file, have it sent elsewhere, or have a program started:
+A configuration names programs to start, addresses to call and secrets to send there. Only
+people who may publish decide about these. Another author may try other words and rules, but must
+not learn a value from outside of the file, have it sent elsewhere, or have a program started:
 
 - everything but `contexts`, `routes`, `default_context` and `default_provider` is as in the
   configuration in force: providers, tools, MCP servers, the admin port

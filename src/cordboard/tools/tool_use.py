@@ -1,4 +1,4 @@
-"""Which tools really run in a test of an agent: all, those that change nothing, or none.
+"""The tools that really run in a test of an agent: all, those that change nothing, or none.
 
 A toolbox of a test has other tools in the place of those that may not run: with the same name and
 schema, so that the agent behaves as in a call. The tool itself is not in the toolbox, so no path of
@@ -63,7 +63,7 @@ class ToolUse:
             return replace(entry, tool=tool)
         if spec.kind in _OF_THE_LINE or (self.canned is None and spec.effects in self.effects):
             return entry
-        spec = replace(spec, approval="none")  # nobody is asked about what is refused anyway
+        spec = replace(spec, approval="none")  # a refusal needs no yes
         tool = _RefusedTool(spec)
         return replace(entry, tool=tool, spec=spec)
 

@@ -72,6 +72,11 @@ class Lease:
         return self._shared.config != _of_the_server(self._wanted)
 
     @property
+    def of_trials(self) -> bool:
+        """True if the server was started for trials alone."""
+        return self._shared.aside
+
+    @property
     def begun(self) -> bool:
         """True if the server was ever requested to start; a lazy one may not have been."""
         return self._shared.begun

@@ -49,7 +49,7 @@ class Order:
     """A call that a person wants to make from their browser."""
 
     owner: str
-    """Session or key of the person."""
+    """The user's name, or the key's."""
     context: str
     provider: str = ""
     """Empty: that of the context."""
