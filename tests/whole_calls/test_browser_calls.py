@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import orjson
 import pytest
 import pytest_asyncio
@@ -19,14 +20,14 @@ from cordboard.accounts.rights import EVERYWHERE, Permission, Role
 from cordboard.accounts.store import Accounts
 from cordboard.calls.events import BargedIn, Ended, Key, LedgerEvent, Offered
 from cordboard.calls.history import CallHistory
-from cordboard.config.load import ConfigSource, load
+from cordboard.config.load import ConfigSource
 from cordboard.errors import CallRefused
 from cordboard.runtime.engine import Engine
 from cordboard_testkit.browser_page import BrowserPage
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.leaks import LeakSnapshot
 from cordboard_testkit.media_thread import MediaThread
-from cordboard_testkit.patience import until
+from cordboard_testkit.patience import PATIENCE, until
 
 from .configuration import UNHURRIED
 from .conftest import Speech, finished_history
@@ -101,13 +102,12 @@ async def opened(speech: Speech, folder: Path) -> AsyncIterator[Stage]:
     accounts = Accounts(folder / "admin")
     accounts.add("otto", Role.OPERATOR, (), EVERYWHERE)
     accounts.use_link(accounts.reset("otto"), passwords.hashed("plum tangible orbit 41"))
-    permissions = {Permission.TRY_CALL, Permission.CALLS_READ}
+    permissions = {Permission.TRY_CALL, Permission.CONFIG_DRAFT}
     _, token = accounts.add_key("otto", "page", permissions, EVERYWHERE, 3_600)
     accounts.close()
-    loaded = load(path, os.environ)
-    source = ConfigSource(loaded.path, os.environ, loaded.digests)
+    source = ConfigSource(path, os.environ)
     engine = Engine(
-        loaded.config,
+        source.load().config,
         lambda call_id, _, event: made.events.append((call_id, event)),
         source,
         sheds_load=False,
@@ -224,6 +224,32 @@ async def test_a_person_has_two_calls_and_an_order_that_nobody_picks_up_is_forgo
     await first.close()
     await until(lambda: stage.engine.doors.browser.of("nobody") == 0)
     await stage.engine.doors.browser.close()
+    await stage.idle()
+
+
+async def test_a_draft_is_called_and_the_call_ends_with_its_trial(stage: Stage) -> None:
+    text = (stage.folder / "ai-agent.yaml").read_text().replace("Good morning.", "Bananas.")
+    headers = {"Origin": stage.address, "X-Cordboard": "1", **stage.headers}
+    async with httpx2.AsyncClient(
+        base_url=f"{stage.address}/api/v1", headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
+        begun = await client.post("/trials", json={"text": text, "context": "desk"})
+        assert begun.status_code == 200, begun.text
+        trial = begun.json()["trial"]
+        async with stage.page(trial=trial) as page:
+            await stage.greeted(page)
+            ended = await client.delete(f"/trials/{trial}")
+            assert ended.status_code == 200, ended.text
+            assert (await page.ended()).by == "them"
+            assert page.ended_reason == "trial_over"
+        assert (await stage.history(page)).reason == "trial_over"
+        heard = [await stage.speech.understand(part) for part in page.utterances_heard()]
+        assert "banana" in " ".join(heard)
+        (offered,) = stage.of(page, Offered)
+        assert (offered.test, offered.trial) == (True, trial)
+        assert offered.config == begun.json()["version"]
+        gone = await client.post("/browser-calls", json={"context": "desk", "trial": trial})
+        assert gone.status_code == 404
     await stage.idle()
 
 

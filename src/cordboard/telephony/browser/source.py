@@ -218,4 +218,4 @@ class BrowserLine:
 
 def _end(media: BrowserMedia) -> None:
     media.hang_up("trial_over")
-    media.end("hangup")
+    media.end("trial_over")
