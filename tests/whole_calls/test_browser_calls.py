@@ -20,7 +20,7 @@ from cordboard.accounts.rights import EVERYWHERE, Permission, Role
 from cordboard.accounts.store import Accounts
 from cordboard.calls.events import BargedIn, Ended, Key, LedgerEvent, Offered
 from cordboard.calls.history import CallHistory
-from cordboard.config.load import ConfigSource
+from cordboard.config.load import ConfigSource, load
 from cordboard.errors import CallRefused
 from cordboard.runtime.engine import Engine
 from cordboard_testkit.browser_page import BrowserPage
@@ -105,9 +105,10 @@ async def opened(speech: Speech, folder: Path) -> AsyncIterator[Stage]:
     permissions = {Permission.TRY_CALL, Permission.CONFIG_DRAFT}
     _, token = accounts.add_key("otto", "page", permissions, EVERYWHERE, 3_600)
     accounts.close()
-    source = ConfigSource(path, os.environ)
+    loaded = load(path, os.environ)
+    source = ConfigSource(loaded.path, os.environ, loaded.digests, content=loaded.content)
     engine = Engine(
-        source.load().config,
+        loaded.config,
         lambda call_id, _, event: made.events.append((call_id, event)),
         source,
         sheds_load=False,

@@ -138,6 +138,7 @@ class SocketLink:
         self._more = asyncio.Event()
         self._over = asyncio.Event()
         self._closing: tuple[int, str] | None = None
+        self._last_words: asyncio.TimerHandle | None = None
         self.waiting_bytes = 0
 
     def send(self, frame: str | bytes) -> None:
@@ -155,7 +156,8 @@ class SocketLink:
             return
         loop = asyncio.get_running_loop()
         self._more.set()
-        loop.call_later(LAST_WORDS_SECONDS, self._socket.end, code, reason)
+        end = self._socket.end
+        self._last_words = loop.call_later(LAST_WORDS_SECONDS, end, code, reason)
 
     async def closed(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -174,6 +176,8 @@ class SocketLink:
     def over(self) -> None:
         """Note that the socket is gone."""
         self._over.set()
+        if self._last_words is not None:
+            self._last_words.cancel()
 
     async def _send(self) -> None:
         """Send the frames in the order of their coming, until the end. A task border."""
