@@ -50,9 +50,8 @@ GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
 contexts: {demo: {variables: [ORDER]}, sales: {}}
+tools: {transfer: {destinations: {desk: {target: "200"}}}}
 admin: {ui: {extensions: ["7??@phones"]}}
-tools:
-  transfer: {destinations: {desk: {target: "200"}}}
 """
 TOOLS = tuple(
     ToolRow(name, "python", effects=effects, offered=True)

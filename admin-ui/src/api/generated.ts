@@ -537,6 +537,138 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/browser-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Order a call from the browser. The page has 15 s to open its websocket.
+         * @description It is admitted, answered and recorded like a call by telephone, and marked as a test.
+         */
+        post: operations["order_browser_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/browser-calls/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Carry the sound of an ordered call, both ways, until either side ends it.
+         * @description Binary frames have 20 ms of sound each; docs/browser-call.md describes them.
+         */
+        get: operations["carry_browser_call"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the caller's own trials, with the states of their MCP servers. */
+        get: operations["list_trials"];
+        put?: never;
+        /**
+         * Run a draft aside, for 30 minutes: to try it by a conversation, a call or a single tool.
+         * @description Its author may try other programs, addresses and secrets only with `config.publish`.
+         */
+        post: operations["begin_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a trial, with its conversations, calls and servers. */
+        delete: operations["end_trial"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin a written conversation as a test; its first message begins with the greeting. */
+        post: operations["begin_chat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a message, as server-sent events: `session`, `token`, `tool_call`, `tool_result`, `filler`, `approval`, `error`, `done`.
+         * @description The same events as those of `POST /chat` on the engine's HTTP port.
+         */
+        post: operations["answer_chat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a written conversation of the caller's. */
+        delete: operations["end_chat"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -589,6 +721,85 @@ export interface components {
              */
             purpose: "sign_in" | "elevate" | "connect";
         };
+        /** BrowserCall */
+        BrowserCall: {
+            /**
+             * Tools
+             * @description `real`: all that the caller may try; `read_only`: of these, the ones that change nothing;
+             *     `canned`: none, they answer as `answers` says.
+             * @default real
+             * @enum {string}
+             */
+            tools: "real" | "read_only" | "canned";
+            /**
+             * Answers
+             * @description Answers of `canned`, by the tool's name.
+             * @default {}
+             */
+            answers: {
+                [key: string]: components["schemas"]["Canned"];
+            };
+            /** Context */
+            context: string;
+            /**
+             * Provider
+             * @description Left out: that of the context.
+             * @default
+             */
+            provider: string;
+            /**
+             * Trial
+             * @description A draft that runs aside; left out: the configuration in force.
+             * @default
+             */
+            trial: string;
+            /**
+             * Via
+             * @default engine
+             * @enum {string}
+             */
+            via: "engine" | "asterisk";
+            /**
+             * Extension
+             * @description With `asterisk`: the extension to call, one of `admin.ui.extensions`.
+             * @default
+             */
+            extension: string;
+            /**
+             * @default {
+             *       "number": "",
+             *       "name": "",
+             *       "variables": {}
+             *     }
+             */
+            caller: components["schemas"]["MadeUpCaller"];
+            /**
+             * Format
+             * @default slin16
+             * @enum {string}
+             */
+            format: "slin16" | "ulaw";
+        };
+        /** BrowserCallOrdered */
+        BrowserCallOrdered: {
+            /**
+             * Id
+             * @description Id of the call; its ledger has it, unless it goes through Asterisk.
+             */
+            id: string;
+            /** Ticket */
+            ticket: string;
+            /**
+             * Url
+             * @description Path of its websocket.
+             */
+            url: string;
+            /**
+             * Expires In
+             * @description Seconds within which the page must connect.
+             */
+            expires_in: number;
+        };
         /**
          * CallState
          * @enum {string}
@@ -621,6 +832,35 @@ export interface components {
              */
             error: string | null;
         };
+        /**
+         * Canned
+         * @description The answer of a tool that does not run.
+         */
+        Canned: {
+            /**
+             * Message
+             * @description Spoken text; left out: as for a real result.
+             * @default
+             */
+            message: string;
+            /**
+             * Data
+             * @default null
+             */
+            data: unknown;
+            /**
+             * Failed
+             * @description True: the tool fails with `message`.
+             * @default false
+             */
+            failed: boolean;
+            /**
+             * After Ms
+             * @description Time that the tool takes.
+             * @default 0
+             */
+            after_ms: number;
+        };
         /** Change */
         Change: {
             /** Key */
@@ -631,6 +871,118 @@ export interface components {
              * @enum {string}
              */
             takes_effect: "reload" | "restart";
+        };
+        /** ChatBegun */
+        ChatBegun: {
+            /**
+             * Chat
+             * @description Id, and name of its ledger.
+             */
+            chat: string;
+            /** Context */
+            context: string;
+            /** Provider */
+            provider: string;
+            /** Model */
+            model: string;
+            /** Notice */
+            notice: string;
+            /** Tools */
+            tools: string[];
+            /** Missing Tools */
+            missing_tools: string[];
+            /** Version */
+            version: string;
+            /** Trial */
+            trial: string;
+        };
+        /** ChatCaller */
+        ChatCaller: {
+            /**
+             * Number
+             * @default
+             */
+            number: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /**
+             * Called Number
+             * @default
+             */
+            called_number: string;
+            /**
+             * Variables
+             * @description Of the line, as the context declares them.
+             * @default {}
+             */
+            variables: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ChatMessage
+         * @description Something to answer. Without message and yes or no: the greeting alone.
+         */
+        ChatMessage: {
+            /**
+             * Message
+             * @default null
+             */
+            message: string | null;
+            /**
+             * Approve
+             * @description The yes or no to a question (event `approval`).
+             * @default null
+             */
+            approve: boolean | null;
+        };
+        /** ChatOf */
+        ChatOf: {
+            /**
+             * Tools
+             * @description `real`: all that the caller may try; `read_only`: of these, the ones that change nothing;
+             *     `canned`: none, they answer as `answers` says.
+             * @default real
+             * @enum {string}
+             */
+            tools: "real" | "read_only" | "canned";
+            /**
+             * Answers
+             * @description Answers of `canned`, by the tool's name.
+             * @default {}
+             */
+            answers: {
+                [key: string]: components["schemas"]["Canned"];
+            };
+            /**
+             * Context
+             * @description Left out: that of the trial, or the default one.
+             * @default null
+             */
+            context: string | null;
+            /**
+             * Trial
+             * @default null
+             */
+            trial: string | null;
+            /**
+             * Provider
+             * @description A provider, or the model of its brain; left out: the context's.
+             * @default null
+             */
+            provider: string | null;
+            /**
+             * @default {
+             *       "number": "",
+             *       "name": "",
+             *       "called_number": "",
+             *       "variables": {}
+             *     }
+             */
+            caller: components["schemas"]["ChatCaller"];
         };
         /** Checked */
         Checked: {
@@ -735,11 +1087,52 @@ export interface components {
             copy: string;
         };
         /**
+         * Flush
+         * @description Drop the queued sound, and the marks in it; end a hold.
+         */
+        Flush: {
+            /**
+             * Type
+             * @default flush
+             * @constant
+             */
+            type: "flush";
+            /**
+             * Flush
+             * @description Its number; the next count of `played` begins here.
+             */
+            flush: number;
+        };
+        /**
          * Grant
          * @description Rights that no role includes.
          * @enum {string}
          */
         Grant: "listen" | "recordings" | "personal" | "publish";
+        /**
+         * Hangup
+         * @description The person at the page hangs up.
+         */
+        Hangup: {
+            /**
+             * Type
+             * @default hangup
+             * @constant
+             */
+            type: "hangup";
+        };
+        /**
+         * Hold
+         * @description Fall silent, and keep the queue.
+         */
+        Hold: {
+            /**
+             * Type
+             * @default hold
+             * @constant
+             */
+            type: "hold";
+        };
         /** Invitation */
         Invitation: {
             user: components["schemas"]["UserRow"];
@@ -833,6 +1226,55 @@ export interface components {
              * @description For the header `Authorization: Bearer`; it is not shown again.
              */
             token: string;
+        };
+        /** MadeUpCaller */
+        MadeUpCaller: {
+            /**
+             * Number
+             * @default
+             */
+            number: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /**
+             * Variables
+             * @description Channel variables that the context declares.
+             * @default {}
+             */
+            variables: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * Mark
+         * @description Answer `mark_done` when the sound before it has been played, and that behind it begins.
+         */
+        Mark: {
+            /**
+             * Type
+             * @default mark
+             * @constant
+             */
+            type: "mark";
+            /** Name */
+            name: number;
+        };
+        /**
+         * MarkDone
+         * @description The sound before this mark has been played.
+         */
+        MarkDone: {
+            /**
+             * Type
+             * @default mark_done
+             * @constant
+             */
+            type: "mark_done";
+            /** Name */
+            name: number;
         };
         /**
          * Me
@@ -964,11 +1406,103 @@ export interface components {
             name: string;
         };
         /**
+         * Over
+         * @description The call is over; the socket is closed next.
+         */
+        Over: {
+            /**
+             * Type
+             * @default ended
+             * @constant
+             */
+            type: "ended";
+            /**
+             * Reason
+             * @description `caller_hangup`, `hangup` (by the agent), `busy`, `unavailable`, `trial_over`,
+             *     `engine_stopped`.
+             */
+            reason: string;
+        };
+        /**
+         * PageStats
+         * @description The page's own measurements, for the log.
+         */
+        PageStats: {
+            /**
+             * Type
+             * @default stats
+             * @constant
+             */
+            type: "stats";
+            /**
+             * Output Ms
+             * @description Latency of the loudspeaker's path, which `played` already excludes.
+             */
+            output_ms: number;
+            /**
+             * Late
+             * @description Frames that came later than the page's jitter buffer bridges.
+             */
+            late: number;
+        };
+        /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
          */
         Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        /**
+         * Played
+         * @description The state of the page's playout. Sent when it begins, stops, is held or flushed, and every
+         *     100 ms while it plays.
+         */
+        Played: {
+            /**
+             * Type
+             * @default played
+             * @constant
+             */
+            type: "played";
+            /**
+             * Flush
+             * @description Number of the last flush that the page has carried out; 0 before the first.
+             */
+            flush: number;
+            /**
+             * Ms
+             * @description Sound that has left the loudspeaker since then, to the sample.
+             */
+            ms: number;
+            /**
+             * Playing
+             * @description True while sound leaves it.
+             */
+            playing: boolean;
+            /**
+             * Queued Ms
+             * @description Sound that waits in the page.
+             */
+            queued_ms: number;
+            /**
+             * Underruns
+             * @description Number of times for which the page ran dry in the middle of sound.
+             */
+            underruns: number;
+        };
+        /**
+         * PressedKey
+         * @description A key of the page's keypad.
+         */
+        PressedKey: {
+            /**
+             * Type
+             * @default key
+             * @constant
+             */
+            type: "key";
+            /** Digit */
+            digit: string;
+        };
         /** Problem */
         Problem: {
             /** File */
@@ -1000,6 +1534,32 @@ export interface components {
              */
             code: string;
         };
+        /**
+         * Ready
+         * @description The call is taken: the page may send its microphone.
+         */
+        Ready: {
+            /**
+             * Type
+             * @default ready
+             * @constant
+             */
+            type: "ready";
+            /** Call */
+            call: string;
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "slin16" | "ulaw";
+            /**
+             * Rate
+             * @description Samples per second.
+             */
+            rate: number;
+            /** Frame Ms */
+            frame_ms: number;
+        };
         /** RecoveryCodes */
         RecoveryCodes: {
             /**
@@ -1020,6 +1580,18 @@ export interface components {
             deferred: components["schemas"]["Deferred"][];
             /** Problems */
             problems: components["schemas"]["Problem"][];
+        };
+        /**
+         * Resume
+         * @description Go on at the sample where the hold began.
+         */
+        Resume: {
+            /**
+             * Type
+             * @default resume
+             * @constant
+             */
+            type: "resume";
         };
         /**
          * Role
@@ -1110,6 +1682,20 @@ export interface components {
              */
             freepbx: boolean;
         };
+        /**
+         * ShowKeys
+         * @description Keys that the agent sends to the caller.
+         */
+        ShowKeys: {
+            /**
+             * Type
+             * @default keys
+             * @constant
+             */
+            type: "keys";
+            /** Keys */
+            keys: string;
+        };
         /** SignIn */
         SignIn: {
             /** Name */
@@ -1177,6 +1763,83 @@ export interface components {
              */
             destination: string;
         };
+        /**
+         * TrialOf
+         * @description A text or a version to try; one of both.
+         */
+        TrialOf: {
+            /**
+             * Text
+             * @description YAML, with holes («secret:1») in place of literal secrets.
+             * @default null
+             */
+            text: string | null;
+            /**
+             * Base
+             * @description Digest of the version from which `text` was made; left out: the one in force.
+             * @default
+             */
+            base: string;
+            /**
+             * Version
+             * @description Digest of a version that is kept, or the beginning of one.
+             * @default null
+             */
+            version: string | null;
+            /**
+             * Context
+             * @description The context to try.
+             */
+            context: string;
+        };
+        /** TrialProblem */
+        TrialProblem: {
+            /** Line */
+            line: number | null;
+            /** Key */
+            key: string;
+            /** Message */
+            message: string;
+        };
+        /** TrialServer */
+        TrialServer: {
+            /** Server */
+            server: string;
+            /** State */
+            state: string;
+            /** Tools */
+            tools: string[];
+            /** Last Error */
+            last_error: string;
+            /**
+             * Own
+             * @description True if it was started for trials; false if it is the one that calls use.
+             */
+            own: boolean;
+        };
+        /** TrialState */
+        TrialState: {
+            /** Trial */
+            trial: string;
+            /** Context */
+            context: string;
+            /**
+             * Version
+             * @description Digest of its text, as in its ledgers; empty if the text could not be kept.
+             */
+            version: string;
+            /** Expires At */
+            expires_at: string;
+            /** Problems */
+            problems: components["schemas"]["TrialProblem"][];
+            /** Mcp */
+            mcp: components["schemas"]["TrialServer"][];
+        };
+        /** TrialStates */
+        TrialStates: {
+            /** Trials */
+            trials: components["schemas"]["TrialState"][];
+        };
         /** Tried */
         Tried: {
             /** Outcome */
@@ -1224,6 +1887,12 @@ export interface components {
              * @default null
              */
             provider: string | null;
+            /**
+             * Trial
+             * @description A trial of the caller's, in place of the configuration in force.
+             * @default null
+             */
+            trial: string | null;
             /**
              * Approve
              * @description Stands for the caller's yes.
@@ -2381,6 +3050,260 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Tried"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    order_browser_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BrowserCall"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BrowserCallOrdered"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    carry_browser_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A websocket. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_trials: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialStates"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    begin_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialState"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    end_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    begin_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatBegun"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    answer_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                chat_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatMessage"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    end_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                chat_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
                 };
             };
             /** @description It was refused. */
