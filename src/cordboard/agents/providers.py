@@ -268,11 +268,15 @@ class Providers:
         if model is not None:
             model.warm(toolbox, self._contexts[context].prompt)
 
-    def warm_aside(self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers) -> None:
+    def warm_aside(
+        self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None
+    ) -> None:
         """Like `warm`, for providers that are never put into force: `earlier` keeps the parts that
         they share. No shared model reads the context's prompt: calls may be using it. Blocks."""
-        self._take_parts(earlier)
-        self._brains[context].warm(toolbox, earlier._brains.get(context))
+        if earlier is not None:
+            self._take_parts(earlier)
+        before = earlier._brains.get(context) if earlier is not None else None
+        self._brains[context].warm(toolbox, before)
         for brain in self._model_brains.values():
             brain.declare(toolbox)
         model = self._model_brains.get(self._contexts[context].provider or self._default)

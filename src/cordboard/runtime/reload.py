@@ -176,6 +176,14 @@ class Reloader:
         except BaseException:
             await new.close()
             raise
+        one_at_a_time = asyncio.Lock()
+
+        async def warm() -> None:  # so that no message has to compile the dialogue
+            async with one_at_a_time:
+                tools = new.toolbox(context).specs
+                await asyncio.to_thread(providers.warm_aside, context, tools)
+
+        new.on_tools_changed(lambda: self._prepare(warm()))
         new.start(Replacement.ASIDE)
         return new, providers
 

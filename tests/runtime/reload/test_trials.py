@@ -224,8 +224,12 @@ async def test_a_killed_server_of_a_trial_comes_back_and_metrics_tell_nothing_of
 
 
 async def test_a_server_that_never_starts_leaves_nothing(bench: Bench) -> None:
+    """Meanwhile it does not offer the tools of the one in force: their definitions may differ."""
     servers = {"s": server("exits"), "t": server("mute", start_timeout_ms=300)}
-    trial = await bench.begin(tree(**servers))
+    draft = Draft(text=json.dumps(tree(**servers)), context="demo", may_publish=True)
+    trial = await bench.runs.begin(draft, "anna")
+    assert trial.generation.toolbox("demo").missing == TOOLS
+    assert await trial.generation.fleet.wait_settled(PATIENCE)
     assert state(trial.generation) is not ServerState.READY
     await bench.end(trial)
 
