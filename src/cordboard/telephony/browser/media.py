@@ -148,6 +148,10 @@ class BrowserMedia(LineMediaBase):
         """Note that the socket is gone, whichever side ended it. Empty: it was simply closed."""
         self.connected = False
         self._stop_sound()
+        if self._stats is not None:
+            output_ms, late = self._stats.output_ms, self._stats.late
+            underruns = self._playout.underruns
+            log.info("browser_page", output_ms=output_ms, late=late, underruns=underruns)
         if problem and self._in_use:
             self._counts["broken"] += 1
             log.warning("browser_call_broke", problem=problem)
