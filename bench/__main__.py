@@ -28,6 +28,7 @@ from cordboard.observe.logging import configure
 
 BENCHMARKS = {
     "latency": "the caller's wait, heard at a SIP phone through a real Asterisk",
+    "browser": "the same wait at a page's loudspeaker, against the same call by AudioSocket",
     "understanding": "word errors, and whether the aerodrome asked for is the one looked up",
     "start": "from exec to ready, and the memory of an idle engine",
     "frames": "what a 20 ms frame of a call costs",

@@ -31,7 +31,9 @@ from cordboard.agents.providers import Providers
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Fix, ReloadReport, Step
 from cordboard.api.app import ComponentState, EngineView
+from cordboard.audio.pacer import Pacer
 from cordboard.calls.call import Call, CallState
+from cordboard.calls.call_registry import Aside
 from cordboard.calls.offer import Offer
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatTest
@@ -47,13 +49,15 @@ from cordboard.config.schema import AdminUi, Config
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Author, Versions
 from cordboard.config.workspace import Workspace
-from cordboard.errors import ChatRefused, NotThere
+from cordboard.errors import ChatRefused, LineError, NotThere
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.history.query import CallQuery, Page
 from cordboard.history.store import HistoryStore
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.telephony.browser.source import BrowserCalls
+from cordboard.telephony.dialled import Dialled, DialledLine
 from cordboard.tools.tool import Effects, Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
 from cordboard_testkit.patience import PATIENCE
@@ -61,9 +65,9 @@ from cordboard_testkit.patience import PATIENCE
 GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
-contexts: {demo: {}, sales: {}}
-tools:
-  transfer: {destinations: {desk: {target: "200"}}}
+contexts: {demo: {variables: [ORDER]}, sales: {}}
+tools: {transfer: {destinations: {desk: {target: "200"}}}}
+admin: {ui: {extensions: ["7??@phones"]}}
 """
 TOOLS = tuple(
     ToolRow(name, "python", effects=effects, offered=True)
@@ -291,6 +295,9 @@ class Room:
         self.degradation = Degradation()
         self.voice = Beep()
         self.history: NoCalls | None = NoCalls()
+        self.offers: list[Offer] = []
+        loop = asyncio.get_running_loop()
+        self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
         self.calls = {
             each.call_id: each
@@ -318,6 +325,7 @@ class Room:
             calls_directory=folder / "calls",
             examples=ToolExamples(folder / "admin"),
             providers=self._provider_desk(config),
+            browser=self.browser_calls,
             runs=cast(TrialRuns, self.runs),
             chats=cast(ChatSessions, self.chats),
             config=lambda: self.running,
@@ -365,6 +373,12 @@ class Room:
         self.services.editing = self.editing()
         self.running = read(text.removeprefix("\ufeff"), path, environ).config
         return digest_of(path.read_bytes())
+
+    def _offered(self, offer: Offer, aside: Aside | None = None) -> None:
+        self.offers.append(offer)
+
+    async def _dial(self, dialled: Dialled) -> DialledLine:
+        raise LineError(f"there is no {dialled.extension} here")
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()
@@ -524,6 +538,9 @@ class Visit:
         text = content if isinstance(content, str) else json.dumps(content)
         self._to_app.put_nowait({"type": "websocket.receive", "text": text})
 
+    def send_bytes(self, content: bytes) -> None:
+        self._to_app.put_nowait({"type": "websocket.receive", "bytes": content})
+
     async def frame(self) -> Any:
         """The next frame, from JSON."""
         message = await self._next()
@@ -536,10 +553,10 @@ class Visit:
             pass
         return int(message["code"])
 
-    async def leave(self) -> None:
+    async def leave(self, code: int = 1001) -> None:
         """Close the page."""
         assert self._task is not None
-        self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1001})
+        self._to_app.put_nowait({"type": "websocket.disconnect", "code": code})
         await asyncio.wait_for(self._task, PATIENCE)
 
 

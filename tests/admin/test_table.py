@@ -147,7 +147,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
-    elif path == "/chats":
+    elif path in ("/browser-calls", "/chats"):
         body = {"context": context}
     elif "{chat_id}" in path or "{trial_id}" in path:
         path = path.replace("{chat_id}", f"chat-{context}")
@@ -171,7 +171,11 @@ def prepared(room: Room, endpoint: Endpoint, caller: str, body: Any) -> Any:
 
 @pytest.mark.parametrize(
     "endpoint",
-    [each for each in ENDPOINTS if not each.path.startswith("/session/oidc")],  # test_oidc.py
+    [
+        each
+        for each in ENDPOINTS
+        if each.frames is None and not each.path.startswith("/session/oidc")  # test_oidc.py
+    ],
     ids=lambda endpoint: f"{endpoint.method} {endpoint.path}",
 )
 @pytest.mark.parametrize("context", ["demo", "sales"])

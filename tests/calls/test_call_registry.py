@@ -16,7 +16,7 @@ import pytest
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.speech import Speech
 from cordboard.calls.binding import Binding
-from cordboard.calls.call_registry import FAREWELL, CallRegistry
+from cordboard.calls.call_registry import FAREWELL, Aside, CallRegistry
 from cordboard.calls.failure_apology import STOPPING
 from cordboard.calls.history import CallHistory, find, ledgers, read
 from cordboard.calls.ledger import LedgerWriter
@@ -342,3 +342,14 @@ def test_a_call_under_the_name_of_one_that_is_over_gets_a_ledger_of_its_own(
         assert (types.count("call.offered"), types.count("call.ended")) == (1, 1)
     assert find(tmp_path, "the-same") == paths[0], "the last one"
     assert find(tmp_path, "the") is None
+
+
+def test_only_a_test_runs_on_a_generation_that_is_not_in_force(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        line = FakeLine()
+        aside = Aside(hall.generation, lambda _: FakeAgent())
+        with pytest.raises(ValueError, match="not a test"):
+            hall.registry.offer(line.offer(), aside)
+        assert not hall.registry.calls
+
+    play(tmp_path, scenario)

@@ -1034,6 +1034,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/browser-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Order a call from the browser. The page has 15 s to open its websocket.
+         * @description It is admitted, answered and recorded like a call by telephone, and marked as a test.
+         */
+        post: operations["order_browser_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/browser-calls/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Carry the sound of an ordered call, both ways, until either side ends it.
+         * @description Binary frames have 20 ms of sound each; docs/browser-call.md describes them.
+         */
+        get: operations["carry_browser_call"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -1196,6 +1236,85 @@ export interface components {
              * @enum {string}
              */
             purpose: "sign_in" | "elevate" | "connect";
+        };
+        /** BrowserCall */
+        BrowserCall: {
+            /**
+             * Tools
+             * @description `real`: all that the caller may try; `read_only`: of these, the ones that change nothing;
+             *     `canned`: none, they answer as `answers` says.
+             * @default real
+             * @enum {string}
+             */
+            tools: "real" | "read_only" | "canned";
+            /**
+             * Answers
+             * @description Answers of `canned`, by the tool's name.
+             * @default {}
+             */
+            answers: {
+                [key: string]: components["schemas"]["Canned"];
+            };
+            /** Context */
+            context: string;
+            /**
+             * Provider
+             * @description Left out: that of the context.
+             * @default
+             */
+            provider: string;
+            /**
+             * Trial
+             * @description A draft that runs aside; left out: the configuration in force.
+             * @default
+             */
+            trial: string;
+            /**
+             * Via
+             * @default engine
+             * @enum {string}
+             */
+            via: "engine" | "asterisk";
+            /**
+             * Extension
+             * @description With `asterisk`: the extension to call, one of `admin.ui.extensions`.
+             * @default
+             */
+            extension: string;
+            /**
+             * @default {
+             *       "number": "",
+             *       "name": "",
+             *       "variables": {}
+             *     }
+             */
+            caller: components["schemas"]["MadeUpCaller"];
+            /**
+             * Format
+             * @default slin16
+             * @enum {string}
+             */
+            format: "slin16" | "ulaw";
+        };
+        /** BrowserCallOrdered */
+        BrowserCallOrdered: {
+            /**
+             * Id
+             * @description Id of the call; its ledger has it, unless it goes through Asterisk.
+             */
+            id: string;
+            /** Ticket */
+            ticket: string;
+            /**
+             * Url
+             * @description Path of its websocket.
+             */
+            url: string;
+            /**
+             * Expires In
+             * @description Seconds within which the page must connect.
+             */
+            expires_in: number;
         };
         /**
          * CallState
@@ -1806,11 +1925,52 @@ export interface components {
             copy: string;
         };
         /**
+         * Flush
+         * @description Drop the queued sound, and the marks in it; end a hold.
+         */
+        Flush: {
+            /**
+             * Type
+             * @default flush
+             * @constant
+             */
+            type: "flush";
+            /**
+             * Flush
+             * @description Its number; the next count of `played` begins here.
+             */
+            flush: number;
+        };
+        /**
          * Grant
          * @description Rights that no role includes.
          * @enum {string}
          */
         Grant: "listen" | "recordings" | "personal" | "publish";
+        /**
+         * Hangup
+         * @description The person at the page hangs up.
+         */
+        Hangup: {
+            /**
+             * Type
+             * @default hangup
+             * @constant
+             */
+            type: "hangup";
+        };
+        /**
+         * Hold
+         * @description Fall silent, and keep the queue.
+         */
+        Hold: {
+            /**
+             * Type
+             * @default hold
+             * @constant
+             */
+            type: "hold";
+        };
         /** InsertKey */
         InsertKey: {
             /**
@@ -1945,6 +2105,55 @@ export interface components {
              * @description For the header `Authorization: Bearer`; it is not shown again.
              */
             token: string;
+        };
+        /** MadeUpCaller */
+        MadeUpCaller: {
+            /**
+             * Number
+             * @default
+             */
+            number: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /**
+             * Variables
+             * @description Channel variables that the context declares.
+             * @default {}
+             */
+            variables: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * Mark
+         * @description Answer `mark_done` when the sound before it has been played, and that behind it begins.
+         */
+        Mark: {
+            /**
+             * Type
+             * @default mark
+             * @constant
+             */
+            type: "mark";
+            /** Name */
+            name: number;
+        };
+        /**
+         * MarkDone
+         * @description The sound before this mark has been played.
+         */
+        MarkDone: {
+            /**
+             * Type
+             * @default mark_done
+             * @constant
+             */
+            type: "mark_done";
+            /** Name */
+            name: number;
         };
         /**
          * Me
@@ -2150,6 +2359,46 @@ export interface components {
             calls: number;
         };
         /**
+         * Over
+         * @description The call is over; the socket is closed next.
+         */
+        Over: {
+            /**
+             * Type
+             * @default ended
+             * @constant
+             */
+            type: "ended";
+            /**
+             * Reason
+             * @description `caller_hangup`, `hangup` (by the agent), `busy`, `unavailable`, `trial_over`,
+             *     `engine_stopped`.
+             */
+            reason: string;
+        };
+        /**
+         * PageStats
+         * @description The page's own measurements, for the log.
+         */
+        PageStats: {
+            /**
+             * Type
+             * @default stats
+             * @constant
+             */
+            type: "stats";
+            /**
+             * Output Ms
+             * @description Latency of the loudspeaker's path, which `played` already excludes.
+             */
+            output_ms: number;
+            /**
+             * Late
+             * @description Frames that came later than the page's jitter buffer bridges.
+             */
+            late: number;
+        };
+        /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
@@ -2184,6 +2433,58 @@ export interface components {
              * @default null
              */
             provider: string | null;
+        };
+        /**
+         * Played
+         * @description The state of the page's playout. Sent when it begins, stops, is held or flushed, and every
+         *     100 ms while it plays.
+         */
+        Played: {
+            /**
+             * Type
+             * @default played
+             * @constant
+             */
+            type: "played";
+            /**
+             * Flush
+             * @description Number of the last flush that the page has carried out; 0 before the first.
+             */
+            flush: number;
+            /**
+             * Ms
+             * @description Sound that has left the loudspeaker since then, to the sample.
+             */
+            ms: number;
+            /**
+             * Playing
+             * @description True while sound leaves it.
+             */
+            playing: boolean;
+            /**
+             * Queued Ms
+             * @description Sound that waits in the page.
+             */
+            queued_ms: number;
+            /**
+             * Underruns
+             * @description Number of times for which the page ran dry in the middle of sound.
+             */
+            underruns: number;
+        };
+        /**
+         * PressedKey
+         * @description A key of the page's keypad.
+         */
+        PressedKey: {
+            /**
+             * Type
+             * @default key
+             * @constant
+             */
+            type: "key";
+            /** Digit */
+            digit: string;
         };
         /** PriceTable */
         PriceTable: {
@@ -2346,6 +2647,32 @@ export interface components {
             /** On The Phone */
             on_the_phone: components["schemas"]["OnThePhone"][];
         };
+        /**
+         * Ready
+         * @description The call is taken: the page may send its microphone.
+         */
+        Ready: {
+            /**
+             * Type
+             * @default ready
+             * @constant
+             */
+            type: "ready";
+            /** Call */
+            call: string;
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "slin16" | "ulaw";
+            /**
+             * Rate
+             * @description Samples per second.
+             */
+            rate: number;
+            /** Frame Ms */
+            frame_ms: number;
+        };
         /** RecoveryCodes */
         RecoveryCodes: {
             /**
@@ -2388,6 +2715,18 @@ export interface components {
             path: (string | number)[];
             /** Key */
             key: string;
+        };
+        /**
+         * Resume
+         * @description Go on at the sample where the hold began.
+         */
+        Resume: {
+            /**
+             * Type
+             * @default resume
+             * @constant
+             */
+            type: "resume";
         };
         /**
          * Role
@@ -2596,6 +2935,20 @@ export interface components {
              * @default false
              */
             freepbx: boolean;
+        };
+        /**
+         * ShowKeys
+         * @description Keys that the agent sends to the caller.
+         */
+        ShowKeys: {
+            /**
+             * Type
+             * @default keys
+             * @constant
+             */
+            type: "keys";
+            /** Keys */
+            keys: string;
         };
         /** SignIn */
         SignIn: {
@@ -5271,6 +5624,68 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Secrets"];
                 };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    order_browser_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BrowserCall"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BrowserCallOrdered"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    carry_browser_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A websocket. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description It was refused. */
             default: {

@@ -43,6 +43,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
 from cordboard.history.store import HistoryStore
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.telephony.browser.source import BrowserCalls
 
 if TYPE_CHECKING:
     from cordboard.admin.oidc import OpenIdConnect
@@ -65,6 +66,7 @@ class EngineParts:
     history: Callable[[], HistoryStore | None]
     calls_directory: Path
     providers: ProviderDesk
+    browser: BrowserCalls
     runs: TrialRuns | None
     chats: ChatSessions
     config: Callable[[], Config]
@@ -110,6 +112,7 @@ class AdminListener:
             calls_directory=parts.calls_directory,
             providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
+            browser=parts.browser,
             runs=parts.runs,
             chats=parts.chats,
             config=parts.config,

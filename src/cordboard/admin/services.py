@@ -36,6 +36,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 from cordboard.history.store import HistoryStore
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.telephony.browser.source import BrowserCalls
 
 MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
@@ -78,6 +79,7 @@ class AdminServices:
     """Folder of the ledgers."""
     examples: ToolExamples
     providers: ProviderDesk
+    browser: BrowserCalls
     runs: TrialRuns | None
     """Drafts that run aside; None if the engine was not started from a file."""
     chats: ChatSessions

@@ -48,6 +48,12 @@ log = structlog.get_logger()
 class SocketClosed(Exception):
     """The client has closed the socket, or is gone."""
 
+    def __init__(self, code: int = 1006) -> None:
+        """`code`: close code of the client; 1006 if it sent none (uvicorn says 1005)."""
+        self.clean = code in (1000, 1001)
+        """True if the client said goodbye: it closed the socket or its page."""
+        super().__init__(code)
+
 
 class Socket:
     """One accepted websocket. Its handler goes on receiving until `SocketClosed`, because a client
@@ -69,7 +75,7 @@ class Socket:
         """Return the next frame of the client. Raises `SocketClosed`."""
         message = await self._websocket.receive()
         if message["type"] != "websocket.receive":
-            raise SocketClosed
+            raise SocketClosed(message.get("code", 1006))
         text: str | None = message.get("text")
         return text if text is not None else bytes(message["bytes"])
 

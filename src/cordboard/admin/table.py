@@ -18,6 +18,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import (
+    browser_calls,
     calls,
     configuration,
     engine,
@@ -44,6 +45,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *providers.ENDPOINTS,
     *configuration.ENDPOINTS,
     *secrets.ENDPOINTS,
+    *browser_calls.ENDPOINTS,
     *trials.ENDPOINTS,
 )
 

@@ -44,7 +44,12 @@ from cordboard.tools.tool_use import REAL
 log = structlog.get_logger()
 
 
-_OUTCOMES = {"caller_hangup": "completed", "hangup": "completed", "transferred": "transferred"}
+_OUTCOMES = {
+    "caller_hangup": "completed",
+    "hangup": "completed",
+    "transferred": "transferred",
+    "trial_over": "completed",
+}
 """Outcomes by the reason for the end of a line or its media; all others are failures."""
 _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
 

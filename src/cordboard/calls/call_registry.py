@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -67,6 +68,15 @@ def reason_to_refuse(
     return "" if degradation.admits_calls else OVERLOADED
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A generation beside the one in force, for a test call."""
+
+    generation: Generation
+    open_agent: Callable[[Binding], Agent]
+    """Opens an agent of this generation. Raises `AgentError`."""
+
+
 async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], None]) -> None:
     """Give a caller back to the dialplan and release the line. Failures are logged; unexpected ones
     are also counted (`internal_error(where)`).
@@ -127,9 +137,12 @@ class CallRegistry:
     def accepting(self) -> bool:
         return not self._draining
 
-    def offer(self, offer: Offer) -> None:
-        """Take an offer. Returns at once; the call runs in its own task."""
-        task = asyncio.get_running_loop().create_task(self._serve(offer))
+    def offer(self, offer: Offer, aside: Aside | None = None) -> None:
+        """Take an offer. Returns at once; the call runs in its own task. Only a test may run
+        `aside`."""
+        if aside is not None and offer.test is None:
+            raise ValueError("a call that is not a test runs on the generation in force")
+        task = asyncio.get_running_loop().create_task(self._serve(offer, aside))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -163,16 +176,17 @@ class CallRegistry:
                 await self._idle.wait()
         return self._idle.is_set()
 
-    async def _serve(self, offer: Offer) -> None:
+    async def _serve(self, offer: Offer, aside: Aside | None) -> None:
         """Task border of a call."""
-        generation = self._generation()
+        generation = self._generation() if aside is None else aside.generation
+        open_agent = self._open_agent if aside is None else aside.open_agent
         refusal = self._reason_to_refuse(offer, generation.config)
         if refusal:
             await self._refuse(offer, refusal)
             return
         try:
             binding = bind(offer, generation.config)
-            agent = self._open_agent(binding)
+            agent = open_agent(binding)
             call = Call(offer, binding, generation, agent, self._services)
         except CordboardError as error:
             await self._refuse(offer, NO_AGENT, str(error))

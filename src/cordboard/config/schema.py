@@ -226,12 +226,28 @@ class AdminUi(Section):
         "`publish` write it; `off` = it is changed elsewhere, and drafts become patches.",
     )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
+    calls: int = Field(
+        4, ge=0, le=100, description="Calls from browsers at a time; a person has at most 2."
+    )
+    extensions: tuple[str, ...] = Field(
+        (),
+        description="Extensions that browsers may call through Asterisk, as EXTENSION@CONTEXT of "
+        "its dialplan; `*` stands for any characters, `?` for one. Default: none. Everything that "
+        "the dialplan does there can be caused from a browser.",
+    )
     audit_months: int | None = Field(
         None,
         ge=12,
         description="Months for which the audit is kept, besides the present one. Left out: all.",
     )
     sign_in: AdminSignIn = Field(AdminSignIn(), description="The ways to sign in.")
+
+    @field_validator("extensions")
+    @classmethod
+    def _extensions(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not re.fullmatch(r"[\w*?#+-]{1,80}@[\w*?-]{1,80}", each, re.A) for each in patterns):
+            raise ValueError("expected EXTENSION@CONTEXT, such as 7??@from-internal")
+        return patterns
 
     @field_validator("data")
     @classmethod

@@ -1,8 +1,9 @@
 """The doors of an engine: the sources of calls, and the clock of their audio.
 
 Calls by ARI come from an `AsteriskSource`, with their audio by one `MediaPath`. Calls without ARI
-come by the AudioSocket port. Host, port and Asterisk stay as at the start of the engine; allowed
-peers, and whether the AudioSocket port is open, follow each reload.
+come by the AudioSocket port, calls from browsers by the admin port. Host, port and Asterisk stay as
+at the start of the engine; allowed peers, and whether the AudioSocket port is open, follow each
+reload.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cordboard.api.app import ComponentState
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, Config
-from cordboard.errors import ListenError
+from cordboard.errors import LineUnsupported, ListenError
 from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
@@ -28,6 +29,8 @@ from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.telephony.asterisk.transport import plugin_path
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
+from cordboard.telephony.browser.source import BrowserCalls, TakeTest
+from cordboard.telephony.dialled import Dialled, DialledLine
 
 log = structlog.get_logger()
 
@@ -37,8 +40,15 @@ NO_WAY_IN = "no calls can come: the file has neither `asterisk` nor `audiosocket
 class Doors:
     """All doors of one engine. Use once: `open`, then `close`."""
 
-    def __init__(self, config: Config, on_offer: Callable[[Offer], None], metrics: Metrics) -> None:
-        """`on_offer` takes each call; it must return at once."""
+    def __init__(
+        self,
+        config: Config,
+        on_offer: Callable[[Offer], None],
+        on_test: TakeTest,
+        metrics: Metrics,
+    ) -> None:
+        """`on_offer` takes each call by telephone, `on_test` those of browsers; both must return at
+        once."""
         self._begun_with = config
         self._config = config
         """The configuration in force."""
@@ -54,6 +64,7 @@ class Doors:
             peers=AllowedPeers(config.audiosocket.peers(config.asterisk)),
             on_turned_away=metrics.media.audiosocket_turned_away,
         )
+        self.browser = BrowserCalls(self._pacer, on_test, self._dial)
         self._media_path: MediaPath | None = None
         self._source: AsteriskSource | None = None
         self._following: set[asyncio.Task[None]] = set()
@@ -88,7 +99,14 @@ class Doors:
 
     async def close(self) -> None:
         """Close the doors in reverse order."""
+        await self.browser.close()
         await self._stack.aclose()
+
+    async def _dial(self, dialled: Dialled) -> DialledLine:
+        """Have Asterisk call an extension. Raises `LineError`."""
+        if self._source is None:
+            raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
+        return await self._source.dial(dialled)
 
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; return True at once without an Asterisk to wait for."""
@@ -162,6 +180,8 @@ class Doors:
             "connections": self.audiosocket.connections,
             "turned_away": dict(self.audiosocket.turned_away),
             "faults": dict(self.audiosocket.faults),
+            "browser_calls": len(self.browser),
+            "browser_faults": dict(self.browser.counts),
             **(self._media_path.health() if self._media_path is not None else {}),
         }
 

@@ -144,7 +144,7 @@ class Engine:
         self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self._history: HistoryStore | None = None
-        self.doors = Doors(config, self.registry.offer, self._metrics)
+        self.doors = Doors(config, self.registry.offer, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
         self._http = HttpServer(config.health, self._http_app())
         self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
@@ -243,6 +243,7 @@ class Engine:
             history=lambda: self._history,
             calls_directory=self._directory,
             providers=self._provider_desk(source),
+            browser=self.doors.browser,
             runs=self.trial_runs,
             chats=self.chat,
             config=lambda: self._config,

@@ -20,6 +20,7 @@ Ending = Literal[
     "transferred",  # the caller is elsewhere in the PBX now, and no longer ours
     "media_lost",  # the audio broke while the line was still there
     "asterisk_lost",  # Asterisk went away, and the caller with it
+    "trial_over",  # the trial that the call from a browser ran on has ended
 ]
 """Reason why a line or its media ended: the words that `Media.on_closed` passes to the call."""
 

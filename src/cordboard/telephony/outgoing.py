@@ -1,7 +1,9 @@
-"""Outgoing audio of a call, where the engine itself must pace it. No sockets, no clock.
+"""Outgoing audio of a call. No sockets, no clock.
 
-A media transport writes the call's audio into an `OutgoingAudio` and takes one frame out of it at
-every tick of the pacer. Only this class counts the audio that the caller has heard, to the sample.
+Where the engine itself must pace it, a media transport writes the call's audio into an
+`OutgoingAudio` and takes one frame out of it at every tick of the pacer. Only this class counts the
+audio that the caller has heard, to the sample. Where the far side owns the clock, `HeardFrames`
+keeps the sent audio until it has been heard.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from cordboard.audio.format import AudioFormat
+
+_SHOWN_BEHIND_FRAMES = 2
+"""Frames that `HeardFrames` may lag behind the heard audio before it shows more than one a tick."""
 
 
 class OutgoingAudio:
@@ -89,3 +94,43 @@ class OutgoingAudio:
     def queued_ms(self) -> int:
         """Milliseconds of written audio not yet taken; rounded up, so 0 means none."""
         return -(-len(self._queue) // self._bytes_per_ms)
+
+
+class HeardFrames:
+    """The frames that the caller hears, where the far side owns the playout clock.
+
+    Positions are bytes of all audio added so far; audio that was cut does not count.
+    """
+
+    def __init__(self, audio_format: AudioFormat) -> None:
+        self._frame_bytes = audio_format.frame_bytes
+        self._silence = audio_format.silence()
+        self._audio = bytearray()
+        """Audio from `_shown` on."""
+        self._shown = 0
+
+    def add(self, sound: bytes) -> None:
+        """Append audio that was sent to the far side."""
+        self._audio += sound
+
+    def cut(self, position: int) -> None:
+        """Drop the audio from this position on: it will not be heard."""
+        del self._audio[max(0, position - self._shown) :]
+        self._shown = min(self._shown, position)
+
+    def show(self, position: int, count: int, callback: Callable[[bytes], None]) -> None:
+        """Hand `count` frames of what is heard up to `position` to `callback`: audio, or silence.
+
+        Hands on more when it lags behind.
+        """
+        size = self._frame_bytes
+        behind = (position - self._shown) // size - _SHOWN_BEHIND_FRAMES
+        for _ in range(max(count, behind)):
+            heard = min(position - self._shown, len(self._audio))
+            if heard <= 0 or heard < min(size, len(self._audio)):
+                callback(self._silence)
+                continue
+            frame = bytes(self._audio[:size])
+            del self._audio[:size]
+            self._shown += len(frame)
+            callback(frame if len(frame) == size else frame + self._silence[len(frame) :])

@@ -72,6 +72,7 @@ class AsteriskLine:
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Ending] = loop.create_future()
         self._media_joined = asyncio.Event()
+        self._joined = asyncio.Event()
         self._media: LineMedia | None = None
         self._answered = channel.state == "Up"
         self._hanging_up = False
@@ -91,12 +92,28 @@ class AsteriskLine:
         if channel_id == self.media_id:
             if event == "StasisStart":
                 self._media_joined.set()
+        elif event == "StasisStart":
+            self._joined.set()
         elif event in ("ChannelHangupRequest", "ChannelDestroyed"):
             self.left("hangup" if self._hanging_up else "caller_hangup")
         elif event == "StasisEnd":
             # A hang-up sends ChannelHangupRequest first; without it, the channel went elsewhere in
             # the dialplan: by our own transfer, or by an operator or another program.
             self.left("hangup" if self._hanging_up else "transferred")
+
+    async def answered(self, timeout: float) -> None:
+        """Wait until a channel that the engine dials has answered. Raises `LineError`."""
+        joined = asyncio.ensure_future(self._joined.wait())
+        try:
+            await asyncio.wait(
+                (joined, self._ended), timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            joined.cancel()
+        if self._ended.done():
+            raise LineGone("the extension has not answered, or does not exist")
+        if not self._joined.is_set():
+            raise LineError(f"the extension has not answered within {timeout:g} s")
 
     def key(self, channel_id: str, key: str) -> None:
         """Take a key (ChannelDtmfReceived). Asterisk also reports keys of the media channel, when

@@ -14,11 +14,11 @@ import contextlib
 import re
 from collections.abc import Callable, Collection, Coroutine
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 
-from cordboard.calls.offer import Offer
+from cordboard.calls.offer import CallTest, Offer
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
@@ -29,6 +29,7 @@ from cordboard.telephony.asterisk.control import (
     AsteriskLine,
 )
 from cordboard.telephony.asterisk.media_path import MediaPath
+from cordboard.telephony.dialled import Dialled
 from cordboard.telephony.line_media import Ending
 
 log = structlog.get_logger()
@@ -36,6 +37,8 @@ log = structlog.get_logger()
 CHOOSING_VARIABLES = ("AI_CONTEXT", "AI_AGENT", "AI_PROVIDER")
 _DIALLED = "CALLERID(dnid)"
 _STOP_SECONDS = 2.0
+ANSWER_SECONDS = 30
+"""Time for which an extension that `dial` calls may ring."""
 STRANDED_SECONDS = 2.0
 """Pause before an unconfirmed hang-up is tried again."""
 
@@ -87,11 +90,12 @@ class AsteriskSource:
         self._connected = asyncio.Event()
         """Set while connected and caught up."""
         self._asterisk_started = ""
-        self._made_here = re.compile(
-            rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}-(media|bridge)"
-        )
+        prefix = rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}"
+        self._made_here = re.compile(rf"{prefix}-(media|bridge|dialled)")
         """Ids of the channels and bridges that lines make. Neither a caller nor a dialplan can
         choose a channel's id: only ARI users with write access and AMI's Originate can."""
+        self._of_a_test = re.compile(rf"{prefix}-caller")
+        """Ids of the channels that `dial` sends into the dialplan."""
 
     async def start(self) -> None:
         """Begin connecting. Returns at once; `state` shows when the connection is up."""
@@ -135,6 +139,39 @@ class AsteriskSource:
         """Lines that are not released yet."""
         return tuple(dict.fromkeys(self._lines.values()))
 
+    # Calls from here
+
+    async def dial(self, dialled: Dialled) -> AsteriskLine:
+        """Call an extension of the dialplan, and return the line once it has answered.
+
+        A Local channel has two ends: the one that enters the dialplan is a caller like any other,
+        marked as a test if the engine answers it; the other one is the returned line. Raises
+        `LineError`; then, and when this is cancelled, nothing of the call is left.
+        """
+        call_id = uuid4()
+        prefix = f"cordboard-{self._app}-{call_id}"
+        line = self._line(Channel(f"{prefix}-dialled", state="Up"), call_id)
+        try:
+            try:
+                await self._ari.request(
+                    "POST",
+                    "channels",
+                    {"variables": dict(dialled.variables)},
+                    endpoint=f"Local/{dialled.extension}/n",
+                    app=self._app,
+                    channelId=line.channel_id,
+                    otherChannelId=f"{prefix}-caller",
+                    callerId=f'"{dialled.name}" <{dialled.number}>',
+                    timeout=str(ANSWER_SECONDS),
+                )
+            except AsteriskError as error:
+                raise LineError(f"Asterisk cannot call {dialled.extension}: {error}") from error
+            await line.answered(ANSWER_SECONDS + 5)
+        except BaseException:
+            self._spawn(self._dismiss(line))
+            raise
+        return line
+
     # Events
 
     def _handle(self, event: Event) -> None:
@@ -159,19 +196,22 @@ class AsteriskSource:
             line.reachable(False)
 
     def _incoming(self, channel: Channel) -> None:
+        self._spawn(self._offer(self._line(channel, uuid4()), channel))
+
+    def _line(self, channel: Channel, call_id: UUID) -> AsteriskLine:
         line = AsteriskLine(
             self._ari,
             self._path,
             self._app,
             channel,
-            uuid4(),
+            call_id,
             on_released=self._released,
             on_stranded=self._strand,
             unreachable_seconds=self._unreachable_seconds,
             same_break_seconds=self._same_break_seconds,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
-        self._spawn(self._offer(line, channel))
+        return line
 
     async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
         """Offer a caller. A task border."""
@@ -213,6 +253,7 @@ class AsteriskSource:
                 caller_name=channel.caller_name,
                 called_number=dialled,
                 variables=variables,
+                test=CallTest() if self._of_a_test.fullmatch(channel.id) else None,
             )
         )
 
@@ -289,7 +330,8 @@ class AsteriskSource:
         """Return True if we made this channel or bridge and no live call owns it."""
         if not self._made_here.fullmatch(key):
             return False
-        return key not in {name for line in self.lines for name in (line.media_id, line.bridge_id)}
+        owned = ((line.channel_id, line.media_id, line.bridge_id) for line in self.lines)
+        return not any(key in names for names in owned)
 
     async def _remove(self, path: str) -> None:
         try:

@@ -27,6 +27,7 @@ from typing import Protocol
 
 from cordboard.audio.format import FRAME_MS, AudioFormat
 from cordboard.telephony.asterisk.websocket_delay import StandingDelay
+from cordboard.telephony.outgoing import HeardFrames
 
 FRAME_SECONDS = FRAME_MS / 1000
 AHEAD_SECONDS = 5.0
@@ -42,8 +43,6 @@ _GAP_SECONDS = 0.03
 _REST_SECONDS = 0.04
 """Wait of an incomplete frame for more audio, if Asterisk has nothing else to play."""
 _NEARLY_DRY_FRAMES = 2
-_SHOWN_BEHIND_FRAMES = 2
-"""Frames that `show` may lag behind the heard audio before it shows more than one a tick."""
 
 
 class AsteriskQueue(Protocol):
@@ -113,9 +112,7 @@ class RemotePlayout:
         self._held_from: int | None = None
         """`_sent` when the hold began; None without a hold."""
         self._wrote_at = self._sent_at = -math.inf
-        self._to_show = bytearray()
-        """Audio of the frames from `_shown` on."""
-        self._shown = 0
+        self._shown = HeardFrames(audio_format)
         self.blocked = False
         """True while nothing may be sent: Asterisk is full, or does not read."""
 
@@ -170,7 +167,7 @@ class RemotePlayout:
         self._marked_frame = position - _MARK_FRAMES
         self._clock_from = None
         self._standing.reset()
-        del self._to_show[max(0, position - self._shown) * self._frame_bytes :]
+        self._shown.cut(position * self._frame_bytes)
         return self.heard_ms(now)
 
     def heard_ms(self, now: float) -> int:
@@ -220,21 +217,8 @@ class RemotePlayout:
             self._send_mark(callbacks)
 
     def show(self, now: float, count: int, callback: Callable[[bytes], None]) -> None:
-        """Hand `count` frames of what the caller hears to `callback`: audio, or silence.
-
-        Hands on more when `show` lags behind the heard audio.
-        """
-        heard = self._position(now) - self._shown
-        size = self._frame_bytes
-        for _ in range(max(count, heard - _SHOWN_BEHIND_FRAMES)):
-            if heard > 0:
-                frame = bytes(self._to_show[:size])
-                del self._to_show[:size]
-                self._shown += 1
-                heard -= 1
-                callback(frame)
-            else:
-                callback(self._silence)
+        """Hand `count` frames of what the caller hears to `callback`: audio, or silence."""
+        self._shown.show(self._position(now) * self._frame_bytes, count, callback)
 
     # Inside.
 
@@ -283,7 +267,7 @@ class RemotePlayout:
 
     def _send(self, sound: bytes, frames: int) -> None:
         self._queue.send_sound(sound)
-        self._to_show += sound
+        self._shown.add(sound)
         self._sent += frames
 
     def _send_mark(self, callbacks: list[Callable[[], None]]) -> None:

@@ -1,0 +1,1 @@
+"""A browser as a source of calls, and its audio."""
