@@ -1,4 +1,4 @@
-"""The rollups in the index: counts and histograms of hours and days, kept with the rows of calls.
+"""The rollups in the index: counts and histograms of hours, days and months, kept with the rows of calls.
 
 Each call's numbers are kept too, so that a call can be taken out again when its ledger changes or
 is erased: additions and subtractions of whole numbers leave no trace, and rollups that have grown
@@ -7,6 +7,7 @@ are equal to rebuilt ones.
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -43,12 +44,12 @@ from cordboard.history.series import (
 )
 
 COUNTS = "counts"
-_HOURS, _DAYS = 0, 1
+_HOURS, _DAYS, _MONTHS = 0, 1, 2
 _AT_ONCE = 500
 """Values in one list of a statement."""
 
 _Place: TypeAlias = tuple[int, int, str, str, str, str]
-"""Span, hour or day, and the columns of `CELL`."""
+"""Span; its hour, date, or first date of the month; the columns of `CELL`."""
 _Sums: TypeAlias = dict[_Place, dict[str, Counter[Any]]]
 """Counts and histograms to add, by cell and name."""
 
@@ -150,7 +151,7 @@ class Rollups:
     def _ids_of(self, connection: Connection, wanted: Iterable[_Place]) -> dict[_Place, int]:
         """Return the numbers of cells; missing ones are added."""
         table, found = self._cells.c, dict.fromkeys(wanted, 0)
-        for span in (_HOURS, _DAYS):
+        for span in (_HOURS, _DAYS, _MONTHS):
             at = sorted({place[1] for place in found if place[0] == span})
             for begin in range(0, len(at), _AT_ONCE):
                 some = and_(table.span == span, table.at.in_(at[begin : begin + _AT_ONCE]))
@@ -176,8 +177,9 @@ class Rollups:
         names = stored_names(query, query.check())
         chosen = self._chosen(connection, query, query.edges())
         cells: dict[str, list[CountedCell]] = {name: [] for name in names}
-        for row in connection.execute(chosen.where(self._bodies.c.name.in_(names))):
-            cells[row.name].append(CountedCell(row.at, row.by, row.body))
+        chosen = chosen.where(self._bodies.c.name.in_(names))
+        for name, *values in connection.execute(chosen):
+            cells[name].append(CountedCell(*values))
         return answer(query, cells)
 
     def _chosen(
@@ -187,7 +189,7 @@ class Rollups:
         by = cells[query.by] if query.by in CELL else literal("")
         chosen = select(bodies.name, cells.at, by.label("by"), bodies.body)
         chosen = chosen.join_from(self._cells, self._bodies, bodies.cell == cells.cell)
-        span = _HOURS if query.step == "hour" else _DAYS
+        span = {"hour": _HOURS, "month": _MONTHS}.get(query.step, _DAYS)
         found = [cells.span == span, cells.at >= edges[0], cells.at < edges[-1]]
         found += [
             cells[name].in_(sorted(allowed)) for name in CELL if (allowed := query.allowed(name))
@@ -220,7 +222,9 @@ def _sums(calls: Iterable[Measured], sign: int) -> _Sums:
     for call in calls:
         cell = call.cell
         names = (cell.context, cell.provider, cell.version, cell.kind)
-        for place in ((_HOURS, cell.hour, *names), (_DAYS, cell.day, *names)):
+        month = datetime.date.fromordinal(cell.day).replace(day=1).toordinal()
+        for span, at in ((_HOURS, cell.hour), (_DAYS, cell.day), (_MONTHS, month)):
+            place = (span, at, *names)
             into = found.setdefault(place, {})
             parts: dict[str, Counter[Any]] = {COUNTS: call.counts, **call.waits}
             for name, counts in parts.items():

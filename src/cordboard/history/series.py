@@ -1,6 +1,7 @@
 """Measures of calls over time: their definitions, queries, and the answer from counted cells. Pure.
 
-A query of hours reads the cells of hours (UTC), any other those of days, by the date in the ledger.
+A query of hours reads the cells of hours (UTC), one of months those of months, any other those of
+days, both by the date in the ledger.
 Points are added up from cells: counts and histograms can be added, so that shares and percentiles
 of a month are exact (percentiles within 2.5 %).
 """
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -273,8 +274,7 @@ class Series:
     """Lines that were left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedCell:
+class CountedCell(NamedTuple):
     """Counts or one histogram of a cell, as they are stored."""
 
     at: int
