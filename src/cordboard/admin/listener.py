@@ -20,6 +20,7 @@ from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -29,6 +30,7 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
+from cordboard.history.indexer import IndexKeeper
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -47,6 +49,8 @@ class EngineParts:
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
+    history: Callable[[], IndexKeeper | None]
+    alarms: AlarmWatch
     internal_error: Callable[[str], None]
 
 
@@ -78,6 +82,8 @@ class AdminListener:
             config=parts.config,
             source=parts.source,
             setup=parts.setup,
+            history=parts.history,
+            alarms=parts.alarms,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
             port=lambda: self.port,

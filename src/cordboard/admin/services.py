@@ -16,6 +16,7 @@ from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -24,6 +25,7 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
+from cordboard.history.indexer import IndexKeeper
 
 MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
@@ -51,6 +53,9 @@ class AdminServices:
     """Its file; None if the engine was not started from one."""
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
+    history: Callable[[], IndexKeeper | None]
+    """Keeps the index of calls; None if the configuration leaves that out."""
+    alarms: AlarmWatch
     internal_error: Callable[[str], None]
     """Counts an error of ours, by place."""
     paces: Paces

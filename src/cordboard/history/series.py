@@ -21,8 +21,8 @@ import orjson
 from numpy.typing import NDArray
 
 from cordboard.errors import HistoryError
-from cordboard.history.histogram import percentile, sums
-from cordboard.history.measured import KINDS, MILLION, STAGES
+from cordboard.history.histogram import bucket_of, dense, percentile, sums
+from cordboard.history.measured import KINDS, MILLION, STAGES, Measured
 
 MOST_POINTS = 1_000
 MOST_LINES = 50
@@ -412,4 +412,43 @@ def _behind(query: SeriesQuery, measure: Measure, key: str) -> dict[str, str]:
     keys = {key} if query.by == measure.keyed else query.only.get(measure.keyed, frozenset())
     if measure.key_filter and len(keys) == 1:
         (found[measure.key_filter],) = keys
+    return found
+
+
+def value_of(
+    measure: Measure, calls: Iterable[Measured], of: str = "", stat: str = "p95"
+) -> tuple[float | None, int]:
+    """Return the value of a measure over these calls, and the number of samples behind it; None if
+    there is nothing to divide by. `of` is one key, or the stage."""
+    if measure.waits:
+        name, total = of or measure.waits[0], Counter[int]()
+        for call in calls:
+            total.update(call.waits.get(name, ()))
+        return percentile(dense(total), PERCENTILES[stat]), total.total()
+    upper = lower = 0
+    for call in calls:
+        upper += _counted(call, measure.counts, of)
+        lower += _counted(call, measure.over, of if measure.keyed else "")
+    if measure.over:
+        return (upper / measure.divided_by / lower if lower else None), lower
+    return upper / measure.divided_by, upper
+
+
+def is_behind(measure: Measure, call: Measured, of: str = "", above: float | None = None) -> bool:
+    """Return True if a call contributes to a value that is too high (`above`), or too low."""
+    if measure.waits:
+        least = 0 if above is None else bucket_of(max(above, 0))
+        return any(bucket >= least for bucket in call.waits.get(of or measure.waits[0], ()))
+    counted = _counted(call, measure.counts, of)
+    if above is None and measure.over:
+        return _counted(call, measure.over, of if measure.keyed else "") > counted
+    return counted > 0
+
+
+def _counted(call: Measured, family: str, of: str) -> int:
+    found = 0
+    for name, count in call.counts.items():
+        head, _, key = name.partition("/")
+        if head == family and (not of or key.rpartition("/")[2] == of):
+            found += count
     return found

@@ -26,6 +26,8 @@ from starlette.types import ASGIApp
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
+from cordboard.alarms.notices import Notifier
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import create_app
@@ -139,6 +141,7 @@ class Engine:
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
+        self.alarms = self._make_alarms()
         self._http = HttpServer(config.health, self._http_app())
         self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
 
@@ -196,6 +199,16 @@ class Engine:
             reloader=self.reloader,
         )
 
+    def _make_alarms(self) -> AlarmWatch:
+        return AlarmWatch(
+            lambda: self._config,
+            self.view.live_states,
+            lambda since_ms: self.view.history.recent(since_ms) if self.view.history else None,
+            Notifier(lambda: self._config, self._post_call),
+            self._begun_with.admin.ui.data / "alarms.json",
+            self._metrics.internal_error,
+        )
+
     def _http_app(self) -> ASGIApp:
         health = self._begun_with.health
         return create_app(
@@ -221,6 +234,8 @@ class Engine:
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,
+            history=lambda: self.view.history,
+            alarms=self.alarms,
             internal_error=self._metrics.internal_error,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
@@ -351,6 +366,8 @@ class Engine:
             keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
             stack.push_async_callback(asyncio.to_thread, keeper.close)
             keeper.start()
+        await self.alarms.start()
+        stack.push_async_callback(self.alarms.close)
 
     def _make_index_keeper(self) -> IndexKeeper:
         """Return what keeps the index of calls. Blocks: SQLAlchemy is imported only now."""
