@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -32,7 +33,7 @@ class State:
 
     stage: Stage = Stage.QUIET
     since: float = 0.0
-    """Beginning of the stage or of its pause, in monotonic seconds."""
+    """Beginning of the stage or of its pause, in monotonic seconds; infinite while unknown."""
 
     @property
     def is_red(self) -> bool:
@@ -43,9 +44,11 @@ class State:
 def step(state: State, holds: bool | None, now: float, after: float, clear: float) -> State:
     """Return the next state. `holds` is None if it is not known; `after` and `clear` are the pauses
     in seconds."""
-    stage, waited = state.stage, now - state.since
     if holds is None:
-        return replace(state, since=now)
+        return replace(state, since=math.inf)
+    if state.since == math.inf:
+        state = replace(state, since=now)
+    stage, waited = state.stage, now - state.since
     if holds:
         if stage is Stage.QUIET:
             return State(Stage.RISING if after > 0 else Stage.FIRING, now)
