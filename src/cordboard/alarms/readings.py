@@ -112,7 +112,8 @@ def _of_calls(rule: AlarmRule, measure: Measure, moment: Moment) -> Reading:
     behind = tuple(
         call_id for call_id, call in calls if is_behind(measure, call, rule.of, rule.above)
     )
-    text = f"{name} is {value:,.6g} {measure.unit} {period}"
+    word, limit = ("above", rule.above) if rule.above is not None else ("below", rule.below)
+    text = f"{name}: {value:.6g} {measure.unit} {period}; it fires {word} {limit:g}"
     return Reading(_beyond(rule, value), text, round(value, 6), behind[-MOST_CALLS:][::-1])
 
 
