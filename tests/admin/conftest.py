@@ -6,7 +6,9 @@ import asyncio
 import datetime
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -23,15 +25,22 @@ from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
+from cordboard.alarms.notices import Notifier
+from cordboard.alarms.readings import Live
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.offer import Offer
+from cordboard.calls.post_call.job import PostCallJob
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.measured import Cell, Measured
+from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
 
@@ -39,6 +48,12 @@ GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
 contexts: {demo: {}, sales: {}}
+calls: {index: {enabled: true}}
+alarms:
+  rules:
+    demo-busy: {measure: calls, above: 0, context: demo}
+    sales-busy: {measure: calls, above: 0, context: sales}
+    ledger: {component: ledger}
 tools:
   transfer: {destinations: {desk: {target: "200"}}}
 """
@@ -131,6 +146,11 @@ class Administration(FakeAdministration):
         return ToolListing(context, TOOLS, ())
 
 
+class Outbox:
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
+        return True
+
+
 class Room:
     """One port, with its users."""
 
@@ -149,6 +169,17 @@ class Room:
         path.write_text(CONFIG)
         config = read(CONFIG, path, {}).config
         self.errors: list[str] = []
+        self.history = IndexKeeper(folder / "calls", SqlHistoryStore(folder / "calls"))
+        self.ended: list[tuple[str, Measured]] = []
+        """Calls that alarms count."""
+        self.outbox = Outbox()
+        self.alarms = AlarmWatch(
+            lambda: config,
+            lambda: Live({"ledger": "disk full"}),
+            lambda _: self.ended,
+            Notifier(lambda: config, self.outbox),
+            folder / "alarms.json",
+        )
         self.may_check = asyncio.Event()
         """Unless set, a check of the set-up goes on."""
         self.may_check.set()
@@ -162,6 +193,8 @@ class Room:
             config=lambda: config,
             source=ConfigSource(path, {}),
             setup=self._setup,
+            history=lambda: self.history,
+            alarms=self.alarms,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
             port=lambda: 15001,
@@ -202,6 +235,15 @@ class Room:
         allowed = user.rights.permissions if permissions is None else permissions
         _, token = self.accounts.add_key(owner, "bot", allowed, scope, 3_600)
         return Browser(self, headers={"Authorization": f"Bearer {token}"})
+
+    async def fire(self, *contexts: str) -> None:
+        """Let the alarms of these contexts fire."""
+        now = round(time.time() * 1000)
+        for context in contexts:
+            self.ended.append(
+                (f"busy-{context}", Measured(Cell(0, 1, context), now, Counter({"calls": 1})))
+            )
+        await self.alarms.look()
 
     def entries(self) -> list[dict[str, Any]]:
         """The audit, the oldest first."""

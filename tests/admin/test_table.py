@@ -29,6 +29,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
     ("POST", "/config/check"): {},
+    ("POST", "/alarms/{alarm}/acknowledge"): {"note": "I see"},
 }
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
 ROLE_OF = {
@@ -84,6 +85,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
+    path = path.replace("{measure}", "calls").replace("{alarm}", f"{context}-busy")
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
@@ -126,6 +128,7 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
         (tmp_path / caller).mkdir()
         room = Room(tmp_path / caller, AdminUi())
         browser = browser_of(room, caller)
+        await room.fire("demo", "sales")
         path, body = arguments(room, endpoint, context)
         body = prepared(room, endpoint, caller, body)
         answer = await browser.ask(endpoint.method, path, body)
