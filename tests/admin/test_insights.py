@@ -70,7 +70,7 @@ async def test_a_scope_counts_its_own_calls_only(room: Room, tmp_path: Path) -> 
     [
         ("/analytics/nonsense", 404, "there is no such measure; known: calls,"),
         ("/analytics/calls?by=tool", 422, "by: expected one of context"),
-        ("/analytics/calls?from=soon", 422, "from: expected a day"),
+        ("/analytics/calls?from=soon", 422, "from: expected a time such as"),
         ("/analytics/calls?from=2026-01-02&to=2026-01-01", 422, "to: expected a time after"),
         ("/analytics/calls?from=2020-01-01&step=hour", 422, "at most 1000 points"),
         ("/analytics/calls?step=minute", 422, "step"),

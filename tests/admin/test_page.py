@@ -24,7 +24,8 @@ contexts: {demo: {greeting: "Good morning, this is the demo.", tools: [hangup_ca
 health: {port: 0}
 audiosocket: {port: 0, context: demo}
 reload: {watch: false}
-calls: {directory: calls}
+calls: {directory: calls, index: {enabled: true}}
+alarms: {rules: {disk: {measure: disk_free, above: 0}}}
 admin: {ui: {enabled: true, port: PORT, data: admin}}
 """
 
@@ -78,6 +79,6 @@ async def test_the_commands_of_the_page_do_what_it_says(
     shown = out.decode()
     assert '"in_order":true' in shown
     assert '"action":"call.hangup"' in shown
-    assert "5 lines in order" in shown
+    assert "7 lines in order" in shown
     (ledger,) = (tmp_path / "calls").glob("*/*.jsonl")
     assert "operator_hangup" in ledger.read_text()

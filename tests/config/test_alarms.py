@@ -13,7 +13,7 @@ from cordboard.errors import ConfigError
 FILE = """\
 contexts: {{demo: {{}}}}
 calls: {{index: {{enabled: {index}}}}}
-mcp: {{servers: {{crm: {{command: python}}}}}}
+mcp: {{servers: {{crm: {{command: [python]}}}}}}
 tools:
   tell: {{kind: http, url: "https://x.example/a", method: POST, body: {{text: "{{text}}"}},
          parameters: {{text: {{}}}}}}
@@ -62,21 +62,21 @@ def test_only_measures_of_calls_need_the_index() -> None:
         (rule("measure: wait"), 9, "alarms.rules.slow", "expected `above` or `below`"),
         (rule("component: ari, above: 5"), 9, "alarms.rules.slow", "expected `above` or `below`"),
         (rule("measure: nonsense, above: 1"), 9, "alarms.rules.slow.measure", "expected one of"),
-        (rule("component: ari, of: x"), 9, "alarms.rules.slow", "of: expected only with a measure"),
+        (rule("component: ari, of: x"), 9, "alarms.rules.slow.of", "expected only with a measure"),
         (rule("measure: wait, above: 1, of: x"), 9, "alarms.rules.slow.of", "there is no stage x"),
         (rule("measure: calls, above: 1, of: x"), 9, "alarms.rules.slow.of", "is not separated by"),
         (
             rule("measure: calls, above: 1, context: dema"),
             9,
             "alarms.rules.slow.context",
-            "there is no context dema; did you mean 'demo'",
+            "there is no context dema; did you mean demo?",
         ),
         (rule("server: crn"), 9, "alarms.rules.slow.server", "there is no MCP server crn"),
         (
             rule('component: ari, hours: {from: "09:00", to: "08:00"}'),
             9,
-            "alarms.rules.slow.hours",
-            "to: expected a time after `from`",
+            "alarms.rules.slow.hours.to",
+            "expected a time after `from`",
         ),
         ("tool: {tool: tel}", 8, "alarms.tool.tool", "nothing provides the tool tel"),
         ("tool: {tool: transfer}", 8, "alarms.tool.tool", "needs a caller on the line"),
@@ -102,7 +102,7 @@ def test_only_measures_of_calls_need_the_index() -> None:
             "email: {server: s.example, security: none, user: a, password: geheim12, "
             "sender: a@b.example, to: [a@b.example]}",
             8,
-            "alarms.email",
+            "alarms.email.password",
             "it would cross the network unencrypted",
         ),
         (

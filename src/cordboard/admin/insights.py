@@ -13,11 +13,10 @@ from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Sco
 from cordboard.admin.pace import TRY
 from cordboard.alarms.watch import Alarm
 from cordboard.errors import HistoryError, NotThere, RequestRefused
-from cordboard.history.query import milliseconds
-from cordboard.history.series import CELL, MEASURES, Series, SeriesQuery, Step
+from cordboard.history.query import moment
+from cordboard.history.series import CELL, DEFAULT_DAYS, MEASURES, Series, SeriesQuery, Step
 from cordboard.history.store import HistoryStore
 
-DEFAULT_DAYS = 30
 _SEPARATE = (",", 100)
 """Separator of several values in a filter, and the most of them."""
 
@@ -154,8 +153,8 @@ def _answered(store: HistoryStore, query: SeriesQuery) -> Series:
 def _query(measure: str, asked: SeriesOf, rights: Rights) -> SeriesQuery:
     """Return the query of a request. Raises `HistoryError`."""
     now = round(time.time() * 1000)
-    begin = now - DEFAULT_DAYS * 86_400_000 if asked.from_ is None else _moment("from", asked.from_)
-    end = now if asked.to is None else _moment("to", asked.to)
+    begin = now - DEFAULT_DAYS * 86_400_000 if asked.from_ is None else moment("from", asked.from_)
+    end = now if asked.to is None else moment("to", asked.to)
     separator, most = _SEPARATE
     given = {name: getattr(asked, name) for name in CELL}
     given[MEASURES[measure].keyed or "key"] = asked.key
@@ -164,13 +163,6 @@ def _query(measure: str, asked: SeriesOf, rights: Rights) -> SeriesQuery:
         raise HistoryError(f"expected at most {most} values of a filter")
     covers = None if rights.everywhere else rights.covers
     return SeriesQuery(measure, begin, end, asked.step, asked.by, only, covers)
-
-
-def _moment(name: str, text: str) -> int:
-    try:
-        return milliseconds(text)
-    except ValueError:
-        raise HistoryError(f"{name}: expected a day or an ISO 8601 time") from None
 
 
 async def list_alarms(ask: Ask) -> AlarmStates:
@@ -188,10 +180,10 @@ async def acknowledge(ask: Ask) -> Done:
     body: Acknowledge = ask.body
     if body.until:
         try:
-            moment = datetime.datetime.fromisoformat(body.until)
+            until = datetime.datetime.fromisoformat(body.until)
         except ValueError:
             raise RequestRefused(422, "invalid", "until: expected an ISO 8601 time") from None
-        body = Acknowledge(note=body.note, until=moment.astimezone().isoformat())
+        body = Acknowledge(note=body.note, until=until.astimezone().isoformat())
     name, who = ask.params["alarm"], ask.who.name
     if not await ask.services.alarms.acknowledge(name, who, body.note, body.until):
         raise RequestRefused(409, "not_firing", "the alarm does not fire")

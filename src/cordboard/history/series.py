@@ -24,6 +24,8 @@ from cordboard.errors import HistoryError
 from cordboard.history.histogram import bucket_of, dense, percentile, sums
 from cordboard.history.measured import KINDS, MILLION, STAGES, Measured
 
+DEFAULT_DAYS = 30
+"""Days of a query that names no beginning."""
 MOST_POINTS = 1_000
 MOST_LINES = 50
 """Lines of one answer; those with the fewest calls are left out."""
