@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 WAYS = ("tool", "email")
 KEEP_SECONDS = 86_400.0
-"""Age at which a notice that nobody took is dropped."""
+"""Age at which an undelivered notice is dropped."""
 RETRY = Backoff(15.0, 900.0)
 _SUBJECTS = {"firing": "ALARM {name}", "over": "Over: {name}", "test": "Test of alarms"}
 

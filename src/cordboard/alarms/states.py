@@ -4,7 +4,7 @@
       ▲                │                       ▲                   │
       └────passed──────┘                       └──────holds────────┘
 
-`firing` and `falling` are red: somebody was told. While it is unknown whether the condition holds
+`firing` and `falling` are red: a notice was sent. While it is unknown whether the condition holds
 (the index is being made, the clock was set), no alarm changes, and its pause begins anew.
 """
 

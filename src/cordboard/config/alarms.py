@@ -1,4 +1,4 @@
-"""`alarms:`: conditions over calls and the engine's state, and who is told when they hold.
+"""`alarms:`: conditions over calls and the engine's state, and notices when they hold.
 
     alarms:
       rules:
@@ -130,9 +130,7 @@ class AlarmRule(Section):
     clear_minutes: float = Field(
         5, ge=0, le=1_440, description="It must have passed so long before the alarm is over."
     )
-    note: str = Field(
-        "", max_length=500, description="Words for whoever is told, such as what to do."
-    )
+    note: str = Field("", max_length=500, description="Words for the notices, such as what to do.")
 
     @model_validator(mode="after")
     def _one_condition(self) -> AlarmRule:
@@ -202,7 +200,7 @@ class AlarmEmail(Section):
 
 
 class Alarms(Section):
-    """Conditions that are watched, and who is told."""
+    """Conditions that are watched, and the ways of notices."""
 
     rules: dict[Name, AlarmRule] = Field(
         default_factory=dict, max_length=200, description="The conditions by name."

@@ -121,8 +121,8 @@ _PAGES: Mapping[str, _Page] = {
     ),
     "mcp": _Page("MCP servers", "The servers whose tools are offered. Guide: [MCP](../mcp.md)."),
     "alarms": _Page(
-        "Alarms",
-        "Conditions that are watched, and who is told.\n"
+        "Alarms and notices",
+        "Conditions that are watched, and the ways of notices.\n"
         "Guide: [insights and alarms](../insights-and-alarms.md).",
     ),
     "calls": _Page(

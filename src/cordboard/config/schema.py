@@ -547,7 +547,9 @@ class Config(Section):
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
     chat: Chat = Field(Chat(), description="Written conversations.")
-    alarms: Alarms = Field(Alarms(), description="Conditions that are watched, and who is told.")
+    alarms: Alarms = Field(
+        Alarms(), description="Conditions that are watched, and the ways of notices."
+    )
     _from_environment: frozenset[str] = PrivateAttr(frozenset())
 
     @property

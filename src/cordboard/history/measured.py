@@ -25,7 +25,7 @@ WAITS = (*STAGES, "answer", "tool", "duration")
 """Histograms: also the wait for the answer itself (fillers do not count), tool calls, whole
 calls."""
 KINDS = ("call", "chat", "test")
-"""A call by telephone; a written conversation; a call or try by somebody of the operator."""
+"""A call by telephone; a written conversation; a trial by the operator."""
 _KIND_OF_SOURCE: Mapping[str, str] = {
     "chat": "chat",
     "browser": "test",
