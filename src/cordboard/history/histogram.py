@@ -8,6 +8,7 @@ histograms, which averages of percentiles could not give. Pure.
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -43,14 +44,14 @@ def histogram(durations: Iterable[float]) -> Counter[int]:
 
 def encode(counts: Histogram) -> bytes:
     """Return a histogram as pairs of 32-bit numbers, bucket and count; zeros are left out."""
-    pairs = sorted((bucket, count) for bucket, count in counts.items() if count)
-    return np.array(pairs, "<i4").tobytes()
+    numbers = [each for pair in sorted(counts.items()) if pair[1] for each in pair]
+    return struct.pack(f"<{len(numbers)}i", *numbers)
 
 
-def decode(content: bytes) -> Counter[int]:
+def decode(content: bytes) -> dict[int, int]:
     """Return the histogram of `encode`."""
-    pairs = np.frombuffer(content, "<i4").reshape(-1, 2).tolist()
-    return Counter(dict(pairs))
+    numbers = iter(struct.unpack(f"<{len(content) // 4}i", content))
+    return dict(zip(numbers, numbers, strict=True))
 
 
 def sums(encoded: Sequence[bytes], groups: Sequence[int], count: int) -> NDArray[np.int64]:

@@ -89,7 +89,8 @@ def measured_of(history: CallHistory, row: CallRow) -> Measured | None:
 
     def add(name: str, ms: float | None) -> None:
         if ms is not None:
-            waits.setdefault(name, Counter())[bucket_of(ms)] += 1
+            counted, bucket = waits.setdefault(name, Counter()), bucket_of(ms)
+            counted[bucket] = counted.get(bucket, 0) + 1
 
     for turn in turns:
         for stage in STAGES if turn.latency else ():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -54,7 +53,7 @@ _AT_ONCE = 500
 
 _Place: TypeAlias = tuple[int, int, str, str, str, str]
 """Span; its hour, date, or first date of the month; the columns of `CELL`."""
-_Sums: TypeAlias = dict[_Place, dict[str, Counter[Any]]]
+_Sums: TypeAlias = dict[_Place, dict[str, dict[Any, int]]]
 """Counts and histograms to add, by cell and name."""
 
 
@@ -231,19 +230,18 @@ def _sums(calls: Iterable[Measured], sign: int) -> _Sums:
         cell = call.cell
         names = (cell.context, cell.provider, cell.version, cell.kind)
         month = datetime.date.fromordinal(cell.day).replace(day=1).toordinal()
+        parts: dict[str, Mapping[Any, int]] = {COUNTS: call.counts, **call.waits}
         for span, at in ((_HOURS, cell.hour), (_DAYS, cell.day), (_MONTHS, month)):
-            place = (span, at, *names)
-            into = found.setdefault(place, {})
-            parts: dict[str, Counter[Any]] = {COUNTS: call.counts, **call.waits}
+            into = found.setdefault((span, at, *names), {})
             for name, counts in parts.items():
-                total = into.setdefault(name, Counter())
+                total = into.setdefault(name, {})
                 for key, count in counts.items():
-                    total[key] += sign * count
+                    total[key] = total.get(key, 0) + sign * count
     return found
 
 
 def _added(
-    before: Mapping[str, bytes], more: Mapping[str, Counter[Any]]
+    before: Mapping[str, bytes], more: Mapping[str, Mapping[Any, int]]
 ) -> Iterable[tuple[str, bytes]]:
     """Yield the bodies of a cell after an addition; what has become empty is left out."""
     for name in {**before, **more}:
@@ -252,11 +250,8 @@ def _added(
             yield name, body
             continue
         is_counts = name == COUNTS
-        total: Counter[Any] = (
-            Counter(orjson.loads(body) if body else {}) if is_counts else decode(body)
-        )
+        total: dict[Any, int] = orjson.loads(body or b"{}") if is_counts else decode(body)
         for key, count in more[name].items():
-            total[key] += count
-        kept = {key: count for key, count in total.items() if count}
-        if kept:
+            total[key] = total.get(key, 0) + count
+        if kept := {key: count for key, count in total.items() if count}:
             yield name, orjson.dumps(kept) if is_counts else encode(kept)
