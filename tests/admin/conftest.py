@@ -49,14 +49,16 @@ GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
 contexts: {demo: {}, sales: {}}
+tools:
+  transfer: {destinations: {desk: {target: "200"}}}
+"""
+ALARMS = """
 calls: {index: {enabled: true}}
 alarms:
   rules:
     demo-busy: {measure: calls, above: 0, context: demo}
     sales-busy: {measure: calls, above: 0, context: sales}
     ledger: {component: ledger}
-tools:
-  transfer: {destinations: {desk: {target: "200"}}}
 """
 TOOLS = tuple(
     ToolRow(name, "python", effects=effects, offered=True)
@@ -174,11 +176,12 @@ class Room:
         self.ended: list[tuple[str, Measured]] = []
         """Calls that alarms count."""
         self.outbox = Outbox()
+        watched = read(CONFIG + ALARMS, path, {}).config
         self.alarms = AlarmWatch(
-            lambda: config,
+            lambda: watched,
             lambda: Live({"ledger": "disk full"}),
             lambda _: self.ended,
-            Notifier(lambda: config, self.outbox),
+            Notifier(lambda: watched, self.outbox),
             folder / "alarms.json",
         )
         self.may_check = asyncio.Event()

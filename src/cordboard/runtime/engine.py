@@ -83,7 +83,8 @@ class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
     Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
-    `registry` (of the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
+    `registry` (of the calls), `chat`, `load`, `alarms`, `view` (its state over HTTP),
+    `administration`.
     """
 
     def __init__(
