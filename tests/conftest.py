@@ -58,6 +58,7 @@ REAL_TIME = (
     "tests/admin/test_listener.py",
     "tests/alarms/test_engine.py",
     "tests/admin/test_page.py",
+    "tests/admin/test_trials.py",
     "tests/admin/test_typescript.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",

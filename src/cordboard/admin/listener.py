@@ -29,7 +29,9 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
@@ -52,6 +54,8 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -90,6 +94,8 @@ class AdminListener:
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             setup=parts.setup,

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import calls, engine, insights, oidc_session, people, session
+from cordboard.admin import calls, engine, insights, oidc_session, people, session, trials
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
 
@@ -28,6 +28,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *calls.ENDPOINTS,
     *engine.ENDPOINTS,
     *insights.ENDPOINTS,
+    *trials.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

@@ -161,6 +161,8 @@ class CallHistory:
     external_id: str = ""
     config: str = ""
     """Version of the configuration; empty if it is not known."""
+    test: bool = False
+    """True if a person made it to try the agent."""
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
@@ -317,6 +319,7 @@ class _Reader:
             history.caller_name = line.get("caller_name", "")
             history.external_id = line.get("external_id", "")
             history.config = line.get("config", "")
+            history.test = line.get("test", False) is True
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]

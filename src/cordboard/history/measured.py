@@ -26,13 +26,7 @@ WAITS = (*STAGES, "answer", "tool", "duration")
 calls."""
 KINDS = ("call", "chat", "test")
 """A call by telephone; a written conversation; a trial by the operator."""
-_KIND_OF_SOURCE: Mapping[str, str] = {
-    "chat": "chat",
-    "browser": "test",
-    "doctor": "test",
-    "trial": "test",
-    "try": "test",
-}
+_KIND_OF_SOURCE: Mapping[str, str] = {"chat": "chat", "try": "test"}
 _FAILED = ("error", "timeout")
 _NOT_JUDGED = ("shutdown", "killed")
 _LAST_DAY = datetime.date.max.toordinal()
@@ -100,7 +94,8 @@ def measured_of(history: CallHistory, row: CallRow) -> Measured | None:
         if use.answered_ms is not None and use.source == "run" and use.status != "refused":
             add("tool", use.answered_ms - use.asked_ms)
     add("duration", history.ended_ms)
-    version, kind = str(history.config), _KIND_OF_SOURCE.get(row.source, "call")
+    version = str(history.config)
+    kind = "test" if history.test else _KIND_OF_SOURCE.get(row.source, "call")
     cell = _cell(row, row.context, row.provider, version.replace("\0", ""), kind)
     return Measured(cell, row.started_ms + history.ended_ms, counts, waits)
 
