@@ -1,4 +1,4 @@
-"""The index of 100,000 generated calls: pages, words, counts, and a rebuild beside running calls.
+"""The index of 100,000 generated calls: pages, words, counts, measures, and a rebuild beside calls.
 
 The ledgers are like those of real calls: 8 turns, 9 to 10 kB, and words by Zipf's law out of 5,000.
 They are written into a temporary folder (1 GB). The index is SQLite. During the rebuild the event
@@ -25,10 +25,12 @@ from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger_file import encode_event
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.query import CallQuery, parse_query
+from cordboard.history.series import SeriesQuery, Step
 from cordboard.history.sql_store import SqlHistoryStore
 
 CALLS = 100_000
-A_DAY = 1_000
+A_DAY = 274
+"""A year of 100,000 calls."""
 ROUNDS = 200
 """Queries of each kind."""
 TICK = 0.02
@@ -89,7 +91,8 @@ def _call(
 ) -> Iterator[tuple[int, LedgerEvent]]:
     number = f"+45{chance.randrange(10**7, 10**8)}"
     at = started.isoformat(timespec="milliseconds")
-    yield 0, events.Offered(call_id, at, "asterisk", number, "", "100")
+    version = f"{started:%m}" * 32  # another configuration each month
+    yield 0, events.Offered(call_id, at, "asterisk", number, "", "100", config=version)
     tools = list(_TOOLS[: chance.randrange(4, 20)])
     yield 1, events.Bound(chance.choice(_CONTEXTS), chance.choice(_PROVIDERS), 1, tools)
     yield 2, events.Connected()
@@ -187,6 +190,7 @@ def _ask(report: Report, store: SqlHistoryStore) -> None:
         ("page", 30, lambda: _page(store, chance, days)),
         ("words", 100, lambda: store.find(_words(chance, words))),
         ("facets", 150, lambda: store.facets(_facets(chance, words, days))),
+        ("a measure of a year", 100, lambda: store.series(_series(chance))),
     ):
         times = []
         for _ in range(ROUNDS):
@@ -198,6 +202,20 @@ def _ask(report: Report, store: SqlHistoryStore) -> None:
         figures = (spread.median, spread.p95, spread.most)
         rows.append([name, str(ROUNDS), *(f"{value:.1f}" for value in figures)])
     report.table("Queries, ms", ["query", "n", "median", "p95", "longest"], rows)
+
+
+def _series(chance: random.Random) -> SeriesQuery:
+    """One measure of a whole year, as a page of insights asks for it."""
+    measure, step, by = chance.choice(_MEASURES)
+    begin = round(_BEGIN.timestamp() * 1000)
+    return SeriesQuery(measure, begin, begin + 365 * 86_400_000, step, by)
+
+
+_MEASURES: tuple[tuple[str, Step, str], ...] = (
+    ("calls", "day", ""), ("wait", "day", ""), ("wait", "month", "stage"),
+    ("wait", "week", "context"), ("answer_wait", "week", "version"), ("containment", "day", ""),
+    ("tool_failure_share", "month", "tool"), ("cost", "month", "context"),
+)  # fmt: skip
 
 
 def _page(store: SqlHistoryStore, chance: random.Random, days: list[str]) -> None:

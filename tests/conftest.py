@@ -56,6 +56,7 @@ settings.load_profile("cordboard")
 REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
     "tests/admin/test_listener.py",
+    "tests/alarms/test_engine.py",
     "tests/admin/test_page.py",
     "tests/admin/test_trials.py",
     "tests/admin/test_typescript.py",

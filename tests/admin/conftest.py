@@ -6,6 +6,8 @@ import asyncio
 import datetime
 import json
 import secrets
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +30,9 @@ from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.agents.provider_health import ProviderHealth
 from cordboard.agents.providers import Providers
+from cordboard.alarms.notices import Notifier
+from cordboard.alarms.readings import Live
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Fix, ReloadReport, Step
 from cordboard.api.app import ComponentState, EngineView
@@ -35,6 +40,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.call_registry import Aside
 from cordboard.calls.offer import Offer
+from cordboard.calls.post_call.job import PostCallJob
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatTest
 from cordboard.chat.sessions import ChatSessions
@@ -51,8 +57,9 @@ from cordboard.config.versions import Author, Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ChatRefused, LineError, NotThere
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.history.query import CallQuery, Page
-from cordboard.history.store import HistoryStore
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.measured import Cell, Measured
+from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -68,6 +75,14 @@ CONFIG = """
 contexts: {demo: {variables: [ORDER]}, sales: {}}
 tools: {transfer: {destinations: {desk: {target: "200"}}}}
 admin: {ui: {extensions: ["7??@phones"]}}
+"""
+ALARMS = """
+calls: {index: {enabled: true}}
+alarms:
+  rules:
+    demo-busy: {measure: calls, above: 0, context: demo}
+    sales-busy: {measure: calls, above: 0, context: sales}
+    ledger: {component: ledger}
 """
 TOOLS = tuple(
     ToolRow(name, "python", effects=effects, offered=True)
@@ -169,13 +184,6 @@ class Beep:
 
     async def prepare(self, texts: Iterable[str], *, rate: int = 8000) -> None:
         self.prepared += texts
-
-
-class NoCalls:
-    """An index without calls."""
-
-    def find(self, query: CallQuery, limit: int = 50, cursor: str = "") -> Page:
-        return Page((), "")
 
 
 class LiveFleet:
@@ -280,6 +288,11 @@ class Administration(FakeAdministration):
         return ToolListing(context, TOOLS, ())
 
 
+class Outbox:
+    async def put(self, jobs: Iterable[PostCallJob]) -> bool:
+        return True
+
+
 class Room:
     """One port, with its users."""
 
@@ -294,7 +307,6 @@ class Room:
         self.provider_health = ProviderHealth(self.clock)
         self.degradation = Degradation()
         self.voice = Beep()
-        self.history: NoCalls | None = NoCalls()
         self.offers: list[Offer] = []
         loop = asyncio.get_running_loop()
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
@@ -310,6 +322,18 @@ class Room:
         self.fake.source = ConfigSource(path, {})
         self.fake.versions = Versions(folder / "admin" / "versions", path)
         self.errors: list[str] = []
+        self.history = IndexKeeper(folder / "calls", SqlHistoryStore(folder / "calls"))
+        self.ended: list[tuple[str, Measured]] = []
+        """Calls that alarms count."""
+        self.outbox = Outbox()
+        watched = read(CONFIG + ALARMS, path, {}).config
+        self.alarms = AlarmWatch(
+            lambda: watched,
+            lambda: Live({"ledger": "disk full"}),
+            lambda _: self.ended,
+            Notifier(lambda: watched, self.outbox),
+            folder / "alarms.json",
+        )
         self.may_check = asyncio.Event()
         """Unless set, a check of the set-up goes on."""
         self.may_check.set()
@@ -321,7 +345,6 @@ class Room:
             calls=lambda: cast(Mapping[str, Call], self.calls),
             trials=cast(ToolTrials, self.trials),
             usage=ToolUsageFiles(self.usage, folder / "calls"),
-            history=lambda: cast(HistoryStore | None, self.history),
             calls_directory=folder / "calls",
             examples=ToolExamples(folder / "admin"),
             providers=self._provider_desk(config),
@@ -332,6 +355,8 @@ class Room:
             source=self.fake.source,
             editing=self.editing(),
             setup=self._setup,
+            history=lambda: self.history,
+            alarms=self.alarms,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
             port=lambda: 15001,
@@ -413,6 +438,15 @@ class Room:
         allowed = user.rights.permissions if permissions is None else permissions
         _, token = self.accounts.add_key(owner, "bot", allowed, scope, 3_600)
         return Browser(self, headers={"Authorization": f"Bearer {token}"})
+
+    async def fire(self, *contexts: str) -> None:
+        """Let the alarms of these contexts fire."""
+        now = round(time.time() * 1000)
+        for context in contexts:
+            self.ended.append(
+                (f"busy-{context}", Measured(Cell(0, 1, context), now, Counter({"calls": 1})))
+            )
+        await self.alarms.look()
 
     def entries(self) -> list[dict[str, Any]]:
         """The audit, the oldest first."""

@@ -25,7 +25,8 @@ contexts: {demo: {greeting: "Good morning, this is the demo.", tools: [hangup_ca
 health: {port: 0}
 audiosocket: {port: 0, context: demo}
 reload: {watch: false}
-calls: {directory: calls}
+calls: {directory: calls, index: {enabled: true}}
+alarms: {rules: {disk: {measure: disk_free, above: 0}}}
 admin: {ui: {enabled: true, port: PORT, data: admin}}
 """
 

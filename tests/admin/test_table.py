@@ -42,6 +42,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/config/versions/{version}/restore"): {},
     ("PUT", "/drafts/{draft}"): {"text": CONFIG, "base": DIGEST},
     ("PUT", "/secrets/{secret}"): {"value": "hunter2hunter2"},
+    ("POST", "/alarms/{alarm}/acknowledge"): {"note": "I see"},
     ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
     ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
 }
@@ -126,6 +127,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
     path = path.replace("{provider}", "local").replace("{voice}", "local")
     path = of_configuration(room, endpoint, path)
+    path = path.replace("{measure}", "calls").replace("{alarm}", f"{context}-busy")
     body = BODIES.get((endpoint.method, endpoint.path))
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
@@ -187,6 +189,7 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
         (tmp_path / caller).mkdir()
         room = Room(tmp_path / caller, AdminUi())
         browser = browser_of(room, caller)
+        await room.fire("demo", "sales")
         path, body = arguments(room, endpoint, context)
         body = prepared(room, endpoint, caller, body)
         answer = await browser.ask(endpoint.method, path, body)

@@ -124,3 +124,18 @@ def test_erasing_says_first_what_would_go(calls: Calls) -> None:
     assert [json.loads(line)["id"] for line in found] == ["c", "b"]
     assert calls.typed("erase", "--call", "nobody").err == "cordboard: there is no call nobody\n"
     assert calls.typed("erase").status == 2
+
+
+def test_a_measure_over_time(calls: Calls) -> None:
+    calls.add(Told("a"), Told("b", context="sales"))
+    done = calls.typed(
+        "insights", "calls", "--by", "context", "--since", "2026-11-20", "--until", "2026-11-21"
+    )
+    found = json.loads(done.out)
+    assert found["t"] == ["2026-11-20", "2026-11-21"]
+    assert {line["key"]: line["values"] for line in found["lines"]} == {
+        "booking": [1], "sales": [1],
+    }  # fmt: skip
+    done = calls.typed("insights", "nonsense")
+    assert done.status == 1
+    assert "there is no measure 'nonsense'; expected one of calls" in done.err

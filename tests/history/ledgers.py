@@ -25,6 +25,7 @@ class Told:
     context: str = "booking"
     provider: str = "local"
     source: str = "asterisk"
+    test: bool = False
     outcome: str = "completed"
     reason: str = "caller_hangup"
     turns: Iterable[tuple[str, str]] = (("a table for two please", "For what time?"),)
@@ -46,7 +47,12 @@ class Told:
     def content(self) -> bytes:
         at = self.started.isoformat(timespec="milliseconds")
         found: list[tuple[int, LedgerEvent]] = [
-            (0, events.Offered(self.call_id, at, self.source, self.number, self.name, "100")),
+            (
+                0,
+                events.Offered(
+                    self.call_id, at, self.source, self.number, self.name, "100", test=self.test
+                ),
+            ),
             (1, events.Bound(self.context, self.provider, 1, [])),
             (2, events.Connected()),
         ]

@@ -409,3 +409,26 @@ def everything(store: SqlHistoryStore) -> tuple[list[CallRow], object, object]:
     spoken = store.find(CallQuery(text="table* for"))
     counts = {kind: dict(values) for kind, values in store.facets(CallQuery()).items()}
     return list(store.find(CallQuery(), 200).rows), spoken.rows, counts
+
+
+def recent(keeper: IndexKeeper) -> list[str] | None:
+    found = keeper.recent(0)
+    return None if found is None else [call_id for call_id, _ in found]
+
+
+def test_the_newest_calls_are_not_known_while_the_index_is_being_made(tmp_path: Path) -> None:
+    Told("a").write(tmp_path)
+    store = SqlHistoryStore(tmp_path)
+    keeper = IndexKeeper(tmp_path, store)
+    assert recent(keeper) is None, "before the first pass"
+    keeper._pass()
+    assert recent(keeper) == ["a"]
+    other = SqlHistoryStore(tmp_path)
+    other.recreate()  # `cordboard history rebuild`, beside the engine
+    assert recent(keeper) is None
+    keeper._pass()
+    assert recent(keeper) == ["a"]
+    keeper.trouble = "the disk is full"
+    assert recent(keeper) is None
+    other.close()
+    keeper.close()

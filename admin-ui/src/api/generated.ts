@@ -1074,6 +1074,80 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics/{measure}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show a measure of calls over time: counts, shares, costs, percentiles.
+         * @description Only what is within the caller's scope is counted. Tests and chats are left out unless `kind` names them.
+         */
+        get: operations["series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alarms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the alarms and their states, in the order of the configuration.
+         * @description A limited scope shows the alarms of its contexts only: others are about the calls of all.
+         */
+        get: operations["list_alarms"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alarms/{alarm}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Note that the caller has seen a firing alarm; its reminders end, or pause. */
+        post: operations["acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alarms/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a test message by all configured ways. Takes up to a minute if a mail server hangs. */
+        post: operations["test_alarms"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -1180,6 +1254,20 @@ export interface components {
              */
             digest: string;
         };
+        /** Acknowledge */
+        Acknowledge: {
+            /**
+             * Note
+             * @default
+             */
+            note: string;
+            /**
+             * Until
+             * @description No reminder before this ISO 8601 time; left out: none at all.
+             * @default
+             */
+            until: string;
+        };
         /** After */
         After: {
             /**
@@ -1188,6 +1276,64 @@ export interface components {
              * @default 0
              */
             after: number;
+        };
+        /** AlarmSeen */
+        AlarmSeen: {
+            /** Who */
+            who: string;
+            /** Note */
+            note: string;
+            /** At */
+            at: string;
+            /** Until */
+            until: string;
+        };
+        /** AlarmState */
+        AlarmState: {
+            /** Id */
+            id: string;
+            /**
+             * State
+             * @description `quiet`, `rising`, `firing` or `falling`.
+             */
+            state: string;
+            /** Text */
+            text: string;
+            /** Value */
+            value: number | null;
+            /** Limit */
+            limit: number | null;
+            /** Context */
+            context: string;
+            /**
+             * Since
+             * @description Time when it began to fire; empty if it does not.
+             */
+            since: string;
+            /**
+             * Calls
+             * @description Ids of the newest calls behind it.
+             */
+            calls: string[];
+            /** Note */
+            note: string;
+            acknowledged: components["schemas"]["AlarmSeen"] | null;
+        };
+        /** AlarmStates */
+        AlarmStates: {
+            /** Alarms */
+            alarms: components["schemas"]["AlarmState"][];
+        };
+        /** AlarmsTested */
+        AlarmsTested: {
+            /**
+             * Ways
+             * @description Error by way (`tool`, `email`), empty if it was taken; no way is configured if it is
+             *     empty.
+             */
+            ways: {
+                [key: string]: string;
+            };
         };
         /** AuditEntries */
         AuditEntries: {
@@ -2820,6 +2966,113 @@ export interface components {
         Secrets: {
             /** Secrets */
             secrets: components["schemas"]["Secret"][];
+        };
+        /** SeriesAnswer */
+        SeriesAnswer: {
+            /** Measure */
+            measure: string;
+            /** About */
+            about: string;
+            /**
+             * By
+             * @description Allowed values of `by`.
+             */
+            by: string[];
+            /**
+             * T
+             * @description Beginnings of the points, and the end of the last one.
+             */
+            t: string[];
+            /** Series */
+            series: components["schemas"]["SeriesLine"][];
+            /**
+             * Left Out
+             * @description Lines beyond the 50 with the most calls.
+             */
+            left_out: number;
+        };
+        /** SeriesLine */
+        SeriesLine: {
+            /**
+             * Key
+             * @description Value of `by`; of a cost, its currency comes first.
+             */
+            key: string;
+            /** Stat */
+            stat: string;
+            /** Unit */
+            unit: string;
+            /** Values */
+            values: (number | null)[];
+            /**
+             * Samples
+             * @description Number of calls, turns or tool calls behind each value.
+             */
+            samples: number[];
+            /**
+             * Calls
+             * @description Filters of `/calls` that find the calls behind the line; those of point n are between t[n]
+             *     (`since`) and t[n+1] (`until`).
+             */
+            calls: {
+                [key: string]: string;
+            };
+        };
+        /** SeriesOf */
+        SeriesOf: {
+            /**
+             * From
+             * @description First day, or ISO 8601 time with `step=hour`; default: 30 days ago.
+             * @default null
+             */
+            from: string | null;
+            /**
+             * To
+             * @description The day or time after the last one; default: now.
+             * @default null
+             */
+            to: string | null;
+            /**
+             * Step
+             * @default day
+             * @enum {string}
+             */
+            step: "hour" | "day" | "week" | "month";
+            /**
+             * By
+             * @description One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
+             *     such as `tool`.
+             * @default
+             */
+            by: string;
+            /**
+             * Context
+             * @description Names with commas between them; the same for the other filters.
+             * @default
+             */
+            context: string;
+            /**
+             * Provider
+             * @default
+             */
+            provider: string;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+            /**
+             * Kind
+             * @description `call` (default), `chat`, `test`.
+             * @default
+             */
+            kind: string;
+            /**
+             * Key
+             * @description Keys of the measure: tools, destinations, parts, stages.
+             * @default
+             */
+            key: string;
         };
         /** Server */
         Server: {
@@ -5686,6 +5939,140 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    series: {
+        parameters: {
+            query?: {
+                from?: string | null;
+                to?: string | null;
+                step?: "hour" | "day" | "week" | "month";
+                by?: string;
+                context?: string;
+                provider?: string;
+                version?: string;
+                kind?: string;
+                key?: string;
+            };
+            header?: never;
+            path: {
+                measure: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeriesAnswer"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_alarms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlarmStates"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    acknowledge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                alarm: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Acknowledge"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    test_alarms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlarmsTested"];
+                };
             };
             /** @description It was refused. */
             default: {

@@ -24,6 +24,7 @@ from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -41,7 +42,7 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
-from cordboard.history.store import HistoryStore
+from cordboard.history.indexer import IndexKeeper
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -63,7 +64,6 @@ class EngineParts:
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
     usage: ToolUsageFiles
-    history: Callable[[], HistoryStore | None]
     calls_directory: Path
     providers: ProviderDesk
     browser: BrowserCalls
@@ -74,6 +74,8 @@ class EngineParts:
     """Returns the number of the generation in force, and the digest of its file."""
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
+    history: Callable[[], IndexKeeper | None]
+    alarms: AlarmWatch
     internal_error: Callable[[str], None]
 
 
@@ -108,7 +110,6 @@ class AdminListener:
             calls=parts.calls,
             trials=parts.trials,
             usage=parts.usage,
-            history=parts.history,
             calls_directory=parts.calls_directory,
             providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
@@ -119,6 +120,8 @@ class AdminListener:
             source=parts.source,
             editing=_editing(settings, parts),
             setup=parts.setup,
+            history=parts.history,
+            alarms=parts.alarms,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
             port=lambda: self.port,

@@ -20,6 +20,7 @@ from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
 from cordboard.agents.provider_desk import ProviderDesk
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -34,7 +35,7 @@ from cordboard.config.schema import Config
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
-from cordboard.history.store import HistoryStore
+from cordboard.history.indexer import IndexKeeper
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -73,8 +74,6 @@ class AdminServices:
     """The live calls by id."""
     trials: ToolTrials
     usage: ToolUsageFiles
-    history: Callable[[], HistoryStore | None]
-    """The index of calls; None while there is none."""
     calls_directory: Path
     """Folder of the ledgers."""
     examples: ToolExamples
@@ -89,6 +88,9 @@ class AdminServices:
     """Its file; None if the engine was not started from one."""
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
+    history: Callable[[], IndexKeeper | None]
+    """Keeps the index of calls; None if the configuration leaves that out."""
+    alarms: AlarmWatch
     internal_error: Callable[[str], None]
     """Counts an error of ours, by place."""
     paces: Paces

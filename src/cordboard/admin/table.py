@@ -22,6 +22,7 @@ from cordboard.admin import (
     calls,
     configuration,
     engine,
+    insights,
     mcp,
     oidc_session,
     people,
@@ -46,6 +47,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *configuration.ENDPOINTS,
     *secrets.ENDPOINTS,
     *browser_calls.ENDPOINTS,
+    *insights.ENDPOINTS,
     *trials.ENDPOINTS,
 )
 

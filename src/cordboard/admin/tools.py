@@ -378,14 +378,14 @@ def _context_of_new_example(ask: Ask) -> str | None:
 async def tool_uses(ask: Ask) -> Uses:
     """List the last 50 real uses of a tool, within the scope; needs `calls.index`."""
     services, rights = ask.services, ask.who.rights
-    store = services.history()
-    if store is None:
+    keeper = services.history()
+    if keeper is None:
         raise RequestRefused(409, "no_index", "calls.index.enabled is off, or it is starting")
     contexts = frozenset(name for name in services.config().contexts if rights.covers(name))
     found = await services.run(
         recent_uses,
         ask.params["name"],
-        store,
+        keeper.store,
         services.calls_directory,
         None if rights.everywhere else contexts,
     )

@@ -159,6 +159,10 @@ class CallHistory:
     caller_name: str = ""
     called_number: str = ""
     external_id: str = ""
+    config: str = ""
+    """Version of the configuration; empty if it is not known."""
+    test: bool = False
+    """True if a person made it to try the agent."""
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
@@ -314,6 +318,8 @@ class _Reader:
                 setattr(history, name, line[name])
             history.caller_name = line.get("caller_name", "")
             history.external_id = line.get("external_id", "")
+            history.config = line.get("config", "")
+            history.test = line.get("test", False) is True
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]

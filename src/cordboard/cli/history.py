@@ -94,6 +94,34 @@ def count(
         print_json(store.facets(query))
 
 
+@app.command("insights")
+def insights(
+    measure: Annotated[str, typer.Argument(help="Such as calls, wait, containment, cost.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    since: Annotated[str, typer.Option("--since", help="First day; default: 30 days ago.")] = "",
+    until: Annotated[str, typer.Option("--until", help="Day after the last; default: now.")] = "",
+    step: Annotated[
+        Literal["hour", "day", "week", "month"], typer.Option("--step", help="Width of a point.")
+    ] = "day",
+    by: Annotated[
+        str, typer.Option("--by", help="A line for each context, provider, version, or key.")
+    ] = "",
+) -> None:
+    """Show a measure of calls over time, as JSON."""
+    from dataclasses import asdict
+    from time import time
+
+    from cordboard.cli.screen import print_json
+    from cordboard.history.query import moment
+    from cordboard.history.series import DEFAULT_DAYS, SeriesQuery
+
+    now = round(time() * 1000)
+    begin = moment("since", since) if since else now - DEFAULT_DAYS * 86_400_000
+    end = moment("until", until) if until else now
+    with _history(config) as (store, _):
+        print_json(asdict(store.series(SeriesQuery(measure, begin, end, step, by))))
+
+
 @app.command("rebuild")
 def rebuild(config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Make the index of calls anew from the ledgers, at low priority."""

@@ -120,6 +120,11 @@ _PAGES: Mapping[str, _Page] = {
         "[what is said of an answer](../tool-speech.md).",
     ),
     "mcp": _Page("MCP servers", "The servers whose tools are offered. Guide: [MCP](../mcp.md)."),
+    "alarms": _Page(
+        "Alarms and notices",
+        "Conditions that are watched, and the ways of notices.\n"
+        "Guide: [insights and alarms](../insights-and-alarms.md).",
+    ),
     "calls": _Page(
         "Calls, chats and prices",
         "Rules for all calls, written conversations, and the prices of services.\n"

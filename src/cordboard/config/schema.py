@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
 
+from cordboard.config.alarms import Alarms
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
@@ -647,6 +648,9 @@ class Config(Section):
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
     chat: Chat = Field(Chat(), description="Written conversations.")
+    alarms: Alarms = Field(
+        Alarms(), description="Conditions that are watched, and the ways of notices."
+    )
     _from_environment: frozenset[str] = PrivateAttr(frozenset())
 
     @property

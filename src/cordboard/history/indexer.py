@@ -17,7 +17,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -27,6 +27,7 @@ from cordboard.errors import HistoryError, IndexDamaged
 from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_ledger
 from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
+from cordboard.history.measured import Measured
 from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
 from cordboard.history.query import CallRow
 from cordboard.history.store import FileState, HistoryStore, IndexedCall, IndexedFile
@@ -67,7 +68,9 @@ class Indexer:
         self._stopped = stopped
         self._erased = ErasedCalls(directory)
         self._index = ""
-        """The index in which the last pass has ended."""
+        """The index in which the last pass has begun."""
+        self.complete = ""
+        """The index that has had all calls at the end of a pass; empty until then."""
         self._days: set[str] = set()
         """Folders that are in it."""
         self._settled: dict[str, int] = {}
@@ -86,6 +89,7 @@ class Indexer:
         index = self._store.open()
         if self._erased.refresh() or index != self._index:
             self._index = index
+            self.complete = ""
             self._settled.clear()
             self._days = set(self._store.days())
             self._known.clear()
@@ -115,6 +119,7 @@ class Indexer:
                 settled[day] = modified
         self._flush()
         self._days, self._settled, self._recheck = days, settled, False
+        self.complete = index
         return count
 
     def _changed(
@@ -130,6 +135,7 @@ class Indexer:
 
     def rebuild(self) -> int:
         """Make the index anew; return the number of files."""
+        self.complete = ""
         self._store.recreate()
         return self.catch_up()
 
@@ -305,6 +311,26 @@ class IndexKeeper:
     def look_now(self) -> None:
         """Make the next pass begin now: after a change of notes, or an erasure."""
         self._wake.set()
+
+    @property
+    def store(self) -> HistoryStore:
+        """The index, to read from."""
+        return self._store
+
+    def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]] | None:
+        """Return the calls that have ended since then (`HistoryStore.recent`), by any thread; None
+        while the index may lack some: it is being made, or cannot be kept up to date."""
+        complete = self._indexer.complete
+        if not complete or self.trouble or self._stop.is_set():
+            return None
+        try:
+            if self._store.open() != complete:
+                return None
+            found = self._store.recent(since_ms)
+            is_same = self._indexer.complete == self._store.open() == complete
+        except HistoryError:
+            return None
+        return found if is_same else None
 
     def close(self) -> None:
         """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""

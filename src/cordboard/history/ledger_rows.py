@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from cordboard.calls.history import CallHistory, LedgerLine, parse_lines
+from cordboard.history.measured import measured_of, measured_refusal
 from cordboard.history.notes import Notes
 from cordboard.history.query import CallRow, milliseconds, words_of
 from cordboard.history.store import IndexedCall
@@ -32,14 +33,19 @@ def call_of(file: str, content: bytes, notes: Notes) -> tuple[IndexedCall | None
         for who, text in history.transcript():
             said[who] += f" {text}"
         caller, agent = (words_of(text[:MOST_CHARACTERS]) for text in said.values())
+        measured = measured_of(history, row)
     except (AttributeError, KeyError, TypeError, ValueError):  # not a ledger, or a damaged one
         return None, False
-    return IndexedCall(row, caller, agent), history.ended_ms is None
+    return IndexedCall(row, caller, agent, measured), history.ended_ms is None
 
 
 def refused_in(file: str, content: bytes) -> list[IndexedCall]:
     """Return the refused offers in the content of a day's file. Damaged lines are left out."""
-    return [IndexedCall(row) for line in _objects(content) if (row := _refused(file, line))]
+    return [
+        IndexedCall(row, measured=measured_refusal(row))
+        for line in _objects(content)
+        if (row := _refused(file, line))
+    ]
 
 
 def row_of(file: str, history: CallHistory, notes: Notes) -> CallRow:

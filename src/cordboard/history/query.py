@@ -193,7 +193,7 @@ def parse_query(given: Mapping[str, Sequence[str]]) -> CallQuery:
                 raise HistoryError(f"who: expected caller or agent, found {values[0]!r}")
             chosen[name] = values[0]
         elif name in ("since", "until"):
-            chosen[f"{name}_ms"] = _moment(name, values[0])
+            chosen[f"{name}_ms"] = moment(name, values[0])
         elif name in _WHOLE:
             chosen[name] = _number(name, values[0], whole=True)
         elif name == "cost_over":
@@ -220,7 +220,8 @@ def _number(name: str, text: str, *, whole: bool = False) -> float:
     return int(text) if whole else float(text)
 
 
-def _moment(name: str, text: str) -> int:
+def moment(name: str, text: str) -> int:
+    """Return the time that a filter names, as ms since 1970. Raises `HistoryError`."""
     try:
         return milliseconds(text)
     except ValueError:

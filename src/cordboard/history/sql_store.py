@@ -47,6 +47,7 @@ from cordboard import private_files
 from cordboard.errors import ExtraMissing, HistoryError, IndexDamaged
 from cordboard.history.full_text import NAME as WORDS
 from cordboard.history.full_text import FullText, PostgresText, SqliteText
+from cordboard.history.measured import Measured
 from cordboard.history.query import (
     COLUMNS,
     MARKS,
@@ -57,9 +58,11 @@ from cordboard.history.query import (
     Facets,
     Page,
 )
+from cordboard.history.rollups import Rollups
+from cordboard.history.series import Series, SeriesQuery
 from cordboard.history.store import FileState, IndexedFile
 
-VERSION = "1"
+VERSION = "2"
 """Version of the tables, and of the rows in them: a change of either needs another number."""
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""
@@ -120,6 +123,7 @@ _marks = Table(
     Column("value", _Text, primary_key=True),
     Column("call", _Number, primary_key=True, index=True),
 )
+_rollups = Rollups(_metadata, _calls, _Text, _Number)
 Index("cordboard_call_order", _calls.c.started_ms, _calls.c.id)
 _columns = tuple(_calls.c[name] for name in COLUMNS)
 Index("cordboard_call_facets", *_columns, _calls.c.started_ms, _calls.c.id)
@@ -201,6 +205,7 @@ class SqlHistoryStore:
             rows: list[dict[str, Any]] = []
             marks: list[dict[str, Any]] = []
             words: list[dict[str, Any]] = []
+            measured: list[tuple[int, Measured]] = []
             for call in (call for each in files for call in each.calls):
                 number += 1
                 rows.append(_values(number, call.row))
@@ -209,6 +214,8 @@ class SqlHistoryStore:
                     for kind, value in call.row.marks()
                 ]
                 said = (" ".join(call.caller_words), " ".join(call.agent_words))
+                if call.measured is not None:
+                    measured.append((number, call.measured))
                 if any(said):
                     words.append({"call": number, "caller": said[0], "agent": said[1]})
             states = [
@@ -220,6 +227,7 @@ class SqlHistoryStore:
                     connection.execute(insert(target), values)
             if words:
                 self._text.add(connection, words)
+            _rollups.put_in(connection, measured)
 
     def remove(self, files: Collection[str]) -> None:
         with self._writing() as connection:
@@ -235,6 +243,7 @@ class SqlHistoryStore:
             for at in range(0, len(calls), _AT_ONCE):
                 numbers = calls[at : at + _AT_ONCE]
                 self._text.remove(connection, numbers)
+                _rollups.take_out(connection, numbers)
                 connection.execute(delete(_marks).where(_marks.c.call.in_(numbers)))
                 connection.execute(delete(_calls).where(_calls.c.number.in_(numbers)))
             connection.execute(delete(_files).where(_files.c.file.in_(some)))
@@ -263,7 +272,7 @@ class SqlHistoryStore:
                     connection.connection.rollback()  # the pool's ping has begun a transaction
                     connection.execution_options(isolation_level="AUTOCOMMIT")
                     self._text.forget(connection)
-                    for each in (_calls, _marks):
+                    for each in (_calls, _marks, *_rollups.tables):
                         connection.exec_driver_sql(f"VACUUM (FULL) {each.name}")
                 return
             with self._writing() as connection:
@@ -356,6 +365,14 @@ class SqlHistoryStore:
         if query.terms:
             found.append(number.in_(self._text.matches(query.terms, query.who)))
         return found
+
+    def series(self, query: SeriesQuery) -> Series:
+        with self._reading() as connection:
+            return _rollups.series(connection, query)
+
+    def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]]:
+        with self._reading() as connection:
+            return _rollups.recent(connection, since_ms)
 
     # The connection.
 

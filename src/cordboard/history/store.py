@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cordboard.history.measured import Measured
 from cordboard.history.query import CallQuery, CallRow, Facets, Page
+from cordboard.history.series import Series, SeriesQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class IndexedCall:
     caller_words: tuple[str, ...] = ()
     """As `query.words_of` returns them."""
     agent_words: tuple[str, ...] = ()
+    measured: Measured | None = None
+    """Its numbers; None until it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,13 @@ class HistoryStore(Protocol):
 
     def facets(self, query: CallQuery) -> Facets:
         """Return how many calls have which values."""
+
+    def series(self, query: SeriesQuery) -> Series:
+        """Return a measure over time, from the rollups. Raises `HistoryError` for a wrong query."""
+
+    def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]]:
+        """Return the calls by telephone that have ended, and the offers that were refused, since
+        then: ids and numbers, the oldest first."""
 
     def close(self) -> None:
         """Disconnect. Idempotent."""

@@ -27,6 +27,8 @@ from starlette.types import ASGIApp
 from cordboard.agent_api.agent import Agent, Usage
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.provider_health import ProviderHealth
+from cordboard.alarms.notices import Notifier
+from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import create_app
@@ -52,7 +54,6 @@ from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
-from cordboard.history.store import HistoryStore
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
 from cordboard.mcp.supervision.pool import ServerPool
@@ -86,7 +87,7 @@ class Engine:
 
     Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
     `registry` (of the calls), `chat`, `trial_runs` (drafts that run aside; None without a file),
-    `load`, `view` (its state over HTTP), `administration`.
+    `load`, `alarms`, `view` (its state over HTTP), `administration`.
     """
 
     def __init__(
@@ -143,9 +144,9 @@ class Engine:
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self._history: HistoryStore | None = None
         self.doors = Doors(config, self.registry.offer, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
+        self.alarms = self._make_alarms()
         self._http = HttpServer(config.health, self._http_app())
         self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
 
@@ -217,6 +218,16 @@ class Engine:
             reloader=self.reloader,
         )
 
+    def _make_alarms(self) -> AlarmWatch:
+        return AlarmWatch(
+            lambda: self._config,
+            self.view.live_states,
+            lambda since_ms: self.view.history.recent(since_ms) if self.view.history else None,
+            Notifier(lambda: self._config, self._post_call),
+            self._begun_with.admin.ui.data / "alarms.json",
+            self._metrics.internal_error,
+        )
+
     def _http_app(self) -> ASGIApp:
         health = self._begun_with.health
         return create_app(
@@ -240,7 +251,6 @@ class Engine:
             calls=lambda: self.registry.calls,
             trials=self._trials,
             usage=self._usage,
-            history=lambda: self._history,
             calls_directory=self._directory,
             providers=self._provider_desk(source),
             browser=self.doors.browser,
@@ -253,6 +263,8 @@ class Engine:
             ),
             source=source,
             setup=self._check_setup,
+            history=lambda: self.view.history,
+            alarms=self.alarms,
             internal_error=self._metrics.internal_error,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
@@ -402,13 +414,15 @@ class Engine:
             keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
             stack.push_async_callback(asyncio.to_thread, keeper.close)
             keeper.start()
+        await self.alarms.start()
+        stack.push_async_callback(self.alarms.close)
 
     def _make_index_keeper(self) -> IndexKeeper:
         """Return what keeps the index of calls. Blocks: SQLAlchemy is imported only now."""
         from cordboard.history.sql_store import SqlHistoryStore
 
         url = self._begun_with.calls.index.database.get_secret_value()
-        store = self._history = SqlHistoryStore(self._directory, url)
+        store = SqlHistoryStore(self._directory, url)
         return IndexKeeper(self._directory, store, self._metrics.internal_error)
 
     def _prepare_folder(self, directory: Path) -> None:

@@ -16,6 +16,7 @@ from cordboard.agent_api.tts import Voice
 from cordboard.agent_api.workers import Workers
 from cordboard.agents.provider_health import ProviderHealth, agents_readiness
 from cordboard.agents.realtime.engine_speech import spoken
+from cordboard.alarms.readings import Live
 from cordboard.api.app import ComponentState
 from cordboard.audio.format import AudioFormat
 from cordboard.calls.call_registry import CallRegistry
@@ -146,6 +147,20 @@ class EngineHealth:
         if self.doors.has_ari:
             components["ari"] = self.doors.ari_state()
         return components
+
+    def live_states(self) -> Live:
+        """Return the state of components and MCP servers, as alarms judge it."""
+        up = (ServerState.READY, ServerState.IDLE)
+        return Live(
+            {
+                name: "" if state.ready else state.detail or "not ready"
+                for name, state in self.readiness().items()
+            },
+            {
+                each.server: "" if each.state in up else f"{each.state.value} {each.last_error}"
+                for each in self.reloader.generation.fleet.status()
+            },
+        )
 
     def missing(self) -> dict[str, str]:
         """Return the required components that are not ready, with the reasons."""

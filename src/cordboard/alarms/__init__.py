@@ -1,0 +1,1 @@
+"""Alarms: conditions over calls and the engine's state, and notices when they hold."""
