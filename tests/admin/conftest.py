@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import secrets
+import wave
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
@@ -32,6 +34,9 @@ from cordboard.chat.tool_trial import ToolTrials, TrialReport
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.sql_store import SqlHistoryStore
+from cordboard.history.views import Views
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
 
@@ -149,6 +154,11 @@ class Room:
         path.write_text(CONFIG)
         config = read(CONFIG, path, {}).config
         self.errors: list[str] = []
+        self.calls_folder = folder / "calls"
+        self.on_record = [Told(f"call-{name}", context=name) for name in ("demo", "sales")]
+        """Ledgers that are there from the beginning."""
+        self.has_history = True
+        self.keeper: IndexKeeper | None = None
         self.may_check = asyncio.Event()
         """Unless set, a check of the set-up goes on."""
         self.may_check.set()
@@ -161,6 +171,9 @@ class Room:
             trials=cast(ToolTrials, self.trials),
             config=lambda: config,
             source=ConfigSource(path, {}),
+            versions=None,
+            history=self._history,
+            views=Views(folder / "admin" / "views.json"),
             setup=self._setup,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
@@ -168,6 +181,21 @@ class Room:
             public_address="http://127.0.0.1:15001",
         )
         self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+
+    def _history(self) -> IndexKeeper | None:
+        """Begun at its first use: most tests have none."""
+        if self.keeper is None and self.has_history:
+            for each in self.on_record:
+                each.write(self.calls_folder)
+            self.keeper = IndexKeeper(self.calls_folder, SqlHistoryStore(self.calls_folder))
+            self.keeper.start()
+            self.keeper.catch_up()
+        return self.keeper
+
+    def close(self) -> None:
+        self.services.close()
+        if self.keeper is not None:
+            self.keeper.close()
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()
@@ -263,6 +291,21 @@ def code(answer: httpx2.Response) -> str:
     return str(error.get("code", "")) if isinstance(error, dict) else ""
 
 
+def record(room: Room, call_id: str, seconds: float = 0.1) -> bytes:
+    """Give a call on record a sound of its own; return its samples."""
+    (told,) = (each for each in room.on_record if each.call_id == call_id)
+    told.recording = f"{told.file.removesuffix('.jsonl')}.wav"
+    samples = bytes(range(256)) * (int(seconds * 8000) * 4 // 256)
+    path = room.calls_folder / told.recording
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(samples)
+    return samples
+
+
 def foreign_name() -> str:
     return f"{secrets.token_hex(4)}.example"
 
@@ -271,4 +314,4 @@ def foreign_name() -> str:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     made = Room(tmp_path, AdminUi())
     yield made
-    made.services.close()
+    made.close()

@@ -28,7 +28,10 @@ from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
+from cordboard.config.versions import Versions
 from cordboard.errors import ListenError
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.views import Views
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -46,6 +49,8 @@ class EngineParts:
     trials: ToolTrials
     config: Callable[[], Config]
     source: ConfigSource | None
+    versions: Versions | None
+    history: Callable[[], IndexKeeper | None]
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     internal_error: Callable[[str], None]
 
@@ -77,6 +82,9 @@ class AdminListener:
             trials=parts.trials,
             config=parts.config,
             source=parts.source,
+            versions=parts.versions,
+            history=parts.history,
+            views=Views(settings.data / "views.json"),
             setup=parts.setup,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from cordboard.accounts import passwords
-from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
 from cordboard.api.administration import ServerOperations
@@ -23,7 +23,10 @@ from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
+from cordboard.config.versions import Versions
 from cordboard.errors import RequestRefused
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.views import Views
 
 MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
@@ -49,6 +52,11 @@ class AdminServices:
     """The configuration in force."""
     source: ConfigSource | None
     """Its file; None if the engine was not started from one."""
+    versions: Versions | None
+    """The versions of that file."""
+    history: Callable[[], IndexKeeper | None]
+    """The index of calls; None while the engine starts, or if it is off."""
+    views: Views
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
     internal_error: Callable[[str], None]
@@ -58,6 +66,8 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
+    """Lines of the audit about recordings that were played, by session or key, and call."""
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""

@@ -159,6 +159,8 @@ class CallHistory:
     caller_name: str = ""
     called_number: str = ""
     external_id: str = ""
+    config: str = ""
+    """Version of the configuration that the call ran on; empty if unknown."""
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
@@ -174,6 +176,8 @@ class CallHistory:
     used: list[LedgerLine] = field(default_factory=list)
     """The `agent.used` lines."""
     recording: Recording | None = None
+    declined: bool = False
+    """True if the caller was not recorded, because the key of consent was not pressed."""
     gaps: list[Gap] = field(default_factory=list)
     """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
@@ -314,6 +318,7 @@ class _Reader:
                 setattr(history, name, line[name])
             history.caller_name = line.get("caller_name", "")
             history.external_id = line.get("external_id", "")
+            history.config = line.get("config", "")
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]
@@ -333,7 +338,9 @@ class _Reader:
 
     def _record(self, kind: str, line: LedgerLine) -> None:
         at, recording = line["at_ms"], self.history.recording
-        if kind == "recording.started":
+        if kind == "recording.declined":
+            self.history.declined = True
+        elif kind == "recording.started":
             self.history.recording = Recording(line["path"], at)
         elif recording is None:
             return

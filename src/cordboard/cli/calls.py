@@ -15,7 +15,6 @@ from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
-    from cordboard.calls.picture import Samples
 
 app = typer.Typer(help="Calls on record: list, show, draw.", no_args_is_help=True)
 
@@ -86,9 +85,10 @@ def draw_call(
     """
     from cordboard import private_files
     from cordboard.calls.picture import draw, who_spoke
+    from cordboard.history.call_record import recording_of, voices
 
     path, _, history = _ledger(call, config)
-    recorded = _recording(path, history)
+    recorded = voices(recording_of(path, history.recording), history.recording)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -198,20 +198,3 @@ def _by_id(call: str, config: Path) -> Path:
         known = ", ".join(path.stem for path in begun[:5])
         raise NotThere(f"{len(begun)} calls begin with {call}: {known}")
     return begun[0]
-
-
-def _recording(path: Path, history: CallHistory) -> tuple[Samples, Samples, float] | None:
-    """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None if
-    there is no recording."""
-    import numpy as np
-
-    from cordboard.audio.wav import read_stereo
-    from cordboard.history.call_record import recording_of
-
-    file = recording_of(path, history.recording)
-    if file is None or history.recording is None:
-        return None
-    caller, agent = (
-        np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(file, 8000)
-    )
-    return caller, agent, float(history.recording.began_ms)

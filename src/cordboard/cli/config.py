@@ -212,30 +212,20 @@ def _publish(
 def _print_diff(before: bytes, after: bytes, names: tuple[str, str], config: Path) -> None:
     from difflib import unified_diff
 
+    from cordboard.config.edit.holes import hidden_texts
     from cordboard.mcp.printable import printable
 
     if before == after:
         print("no differences")
         return
     try:
-        shown = _hidden(before, after, config)
+        shown = hidden_texts((before, after), config, os.environ)
     except ConfigError as error:
         print(f"the differences are not shown, since secrets cannot be found in them: {error}")
         return
     old, new = (text.splitlines() for text in shown)
     found = [printable(line) for line in unified_diff(old, new, *names, lineterm="")]
     print("\n".join(found) if found else "only secrets, or line breaks, differ")
-
-
-def _hidden(before: bytes, after: bytes, config: Path) -> list[str]:
-    """Return two texts with holes for the secrets of both: one that is a comment in the new text
-    may still be in use."""
-    from cordboard.config.edit.holes import hide, secret_values
-
-    texts = [_text(content, config) for content in (before, after)]
-    known = [secret_values(text, config, os.environ) for text in texts]
-    every = frozenset().union(*(secrets or () for secrets in known))
-    return [hide(text, own, every).text for text, own in zip(texts, known, strict=True)]
 
 
 def _text(content: bytes, config: Path) -> str:

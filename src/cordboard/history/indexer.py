@@ -23,7 +23,7 @@ from pathlib import Path
 import structlog
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
-from cordboard.errors import HistoryError, IndexDamaged
+from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
 from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_ledger
 from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
@@ -40,6 +40,8 @@ GENTLE_BATCH = 20
 GENTLE_PAUSE = 0.001
 """Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
 every frame of every call would wait that long."""
+CATCH_UP_SECONDS = 30.0
+"""Longest wait for the index to be brought up to date."""
 INTERVAL = 5.0
 """Seconds between two passes beside the calls."""
 _LISTED = 100
@@ -289,9 +291,15 @@ class IndexKeeper:
         self._on_internal_error = on_internal_error
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._store = store
+        self.directory = directory
+        self.store = store
+        """For readers, in any thread."""
         self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
         self._interval = interval
+        self._begun = 0
+        self._over = 0
+        """Number of the last pass that is over, completed or not."""
+        self._passed = threading.Condition()
         self.passes = 0
         """Completed passes: after the next one, the index has all that is on disk now."""
         self.trouble = ""
@@ -306,18 +314,42 @@ class IndexKeeper:
         """Make the next pass begin now: after a change of notes, or an erasure."""
         self._wake.set()
 
+    @property
+    def up_to_date(self) -> bool:
+        """True if the index has all that was on disk some seconds ago."""
+        return bool(self.passes) and not self.trouble
+
+    def catch_up(self, timeout: float = CATCH_UP_SECONDS) -> None:
+        """Wait until the index has all that is on disk now. Blocks. Raises `IndexUnavailable` if
+        that fails or takes longer."""
+        with self._passed:
+            wanted = self._begun + 1
+            self._wake.set()
+            done = self._passed.wait_for(
+                lambda: self._over >= wanted or self._stop.is_set(), timeout
+            )
+        if self._stop.is_set() or self.trouble or not done:
+            reason = self.trouble or ("it is closed" if done else "that takes too long")
+            raise IndexUnavailable(f"the index of calls was not brought up to date: {reason}")
+
     def close(self) -> None:
         """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""
         self._stop.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self._store.close()
+        with self._passed:
+            self._passed.notify_all()
+        self.store.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
+            self._begun += 1
             self._pass()
+            with self._passed:
+                self._over = self._begun
+                self._passed.notify_all()
             if not self._stop.is_set():
                 self._wake.wait(self._interval)
 
@@ -329,6 +361,7 @@ class IndexKeeper:
                 self._indexer.scrub()
             except IndexDamaged as error:
                 log.warning("history_index_rebuilt", reason=str(error))
+                self.trouble = f"it is being made anew: {error}"
                 self._indexer.rebuild()
         except (HistoryError, OSError) as error:
             if str(error) != self.trouble:

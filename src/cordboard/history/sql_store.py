@@ -44,7 +44,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from cordboard import private_files
-from cordboard.errors import ExtraMissing, HistoryError, IndexDamaged
+from cordboard.errors import ExtraMissing, HistoryError, IndexDamaged, IndexUnavailable
 from cordboard.history.full_text import NAME as WORDS
 from cordboard.history.full_text import FullText, PostgresText, SqliteText
 from cordboard.history.query import (
@@ -59,7 +59,7 @@ from cordboard.history.query import (
 )
 from cordboard.history.store import FileState, IndexedFile
 
-VERSION = "1"
+VERSION = "2"
 """Version of the tables, and of the rows in them: a change of either needs another number."""
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""
@@ -109,6 +109,7 @@ _calls = Table(
     Column("cost", Float),
     Column("currency", _Text, nullable=False),
     Column("review", _Text, nullable=False),
+    Column("config", _Text, nullable=False),
     Column("last4", _Text, nullable=False, index=True),
     Column("recorded", _Text, nullable=False),
     Column("interrupted", _Text, nullable=False),
@@ -276,7 +277,7 @@ class SqlHistoryStore:
             finally:
                 raw.close()
         if busy:
-            raise HistoryError("the index is in use; remains of removed calls are in its log")
+            raise IndexUnavailable("the index is in use; remains of removed calls are in its log")
 
     # Reading.
 
@@ -308,6 +309,10 @@ class SqlHistoryStore:
         for row in connection.execute(chosen):
             found.setdefault(row.call, {}).setdefault(row.kind, []).append(row.value)
         return found
+
+    def contexts(self) -> Collection[str]:
+        with self._reading() as connection:
+            return connection.scalars(select(_calls.c.context).distinct()).all()
 
     def facets(self, query: CallQuery) -> Facets:
         counts: dict[str, dict[str, int]] = {name: {} for name in (*COLUMNS, *MARKS)}
@@ -380,7 +385,7 @@ class SqlHistoryStore:
     def _opened(self) -> Engine:
         engine = self._engine
         if engine is None:
-            raise HistoryError("the index of calls is not open")
+            raise IndexUnavailable("the index of calls is not open")
         return engine
 
     def _file_is_gone(self) -> bool:
@@ -402,7 +407,8 @@ class SqlHistoryStore:
                 os.close(private_files.open_lock(self._path))
             self._inode = self._path.stat().st_ino
         except OSError as error:
-            raise HistoryError(f"the index {self._path} cannot be made: {error.strerror}") from None
+            message = f"the index {self._path} cannot be made: {error.strerror}"
+            raise IndexUnavailable(message) from None
         engine = create_engine(f"sqlite:///{self._path}", connect_args={"timeout": LOCK_SECONDS})
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
@@ -602,4 +608,4 @@ def _understood() -> Iterator[None]:
         reason = (str(origin) or type(error).__name__).splitlines()[0]
         if code in _DAMAGED or missing:
             raise IndexDamaged(f"the index of calls is damaged: {reason}") from None
-        raise HistoryError(f"the index of calls cannot be used: {reason}") from None
+        raise IndexUnavailable(f"the index of calls cannot be used: {reason}") from None

@@ -48,7 +48,7 @@ class IndexedFile:
 
 
 class HistoryStore(Protocol):
-    """An index. Every method raises `HistoryError` when it cannot be read or written, and
+    """An index. Every method raises `IndexUnavailable` when it cannot be read or written, and
     `IndexDamaged` when it must be made anew."""
 
     def open(self) -> str:
@@ -84,6 +84,9 @@ class HistoryStore(Protocol):
     def find(self, query: CallQuery, limit: int = 50, cursor: str = "") -> Page:
         """Return a page of at most `limit` rows (1 to `MOST_ROWS`). Raises `HistoryError` for a
         wrong limit or cursor."""
+
+    def contexts(self) -> Collection[str]:
+        """Return the contexts of all calls; empty for offers that were refused."""
 
     def facets(self, query: CallQuery) -> Facets:
         """Return how many calls have which values."""

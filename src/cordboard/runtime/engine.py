@@ -124,6 +124,7 @@ class Engine:
         if source is not None:
             versions = Versions(config.admin.ui.data / "versions", source.path)
         self.administration = Administration(self.reloader, source, versions)
+        self._versions = versions
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
@@ -220,6 +221,8 @@ class Engine:
             trials=self._trials,
             config=lambda: self._config,
             source=source,
+            versions=self._versions,
+            history=lambda: self.view.history,
             setup=self._check_setup,
             internal_error=self._metrics.internal_error,
         )
@@ -347,7 +350,7 @@ class Engine:
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
-        if self._begun_with.calls.index.enabled:
+        if self._begun_with.keeps_index:
             keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
             stack.push_async_callback(asyncio.to_thread, keeper.close)
             keeper.start()
