@@ -37,6 +37,7 @@ class Told:
     interrupted: str | None = None
     recording: str = ""
     ended: bool = True
+    config: str = ""
     more: list[tuple[int, LedgerEvent]] = field(default_factory=list)
 
     @property
@@ -46,7 +47,12 @@ class Told:
     def content(self) -> bytes:
         at = self.started.isoformat(timespec="milliseconds")
         found: list[tuple[int, LedgerEvent]] = [
-            (0, events.Offered(self.call_id, at, self.source, self.number, self.name, "100")),
+            (
+                0,
+                events.Offered(
+                    self.call_id, at, self.source, self.number, self.name, "100", config=self.config
+                ),
+            ),
             (1, events.Bound(self.context, self.provider, 1, [])),
             (2, events.Connected()),
         ]

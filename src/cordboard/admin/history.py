@@ -407,8 +407,7 @@ def _state(ledger: Path) -> str:
 
 async def show_ledger(ask: Ask) -> Response:
     """Give the ledger as it is, JSON lines. The lines are full of words and numbers."""
-    if not is_personal(ask):
-        raise lacks(Permission.PERSONAL)
+    ask.need(Permission.CALLS_READ)
     return Response(
         await from_disk(ask, read_ledger, ledger_of(ask)), media_type="application/x-ndjson"
     )
@@ -578,7 +577,7 @@ ENDPOINTS = (
         audit="calls.export", **_EXPORT,
     ),
     _get(_ONE, show_call, RecordedCall, scope=context_of_call),
-    _get(f"{_ONE}/ledger", show_ledger, _LEDGER, scope=context_of_ledger),
+    _get(f"{_ONE}/ledger", show_ledger, _LEDGER, scope=context_of_ledger, may=Permission.PERSONAL),
     _get(f"{_ONE}/picture", draw_picture, _PICTURE, scope=context_of_ledger),
     _get(
         f"{_ONE}/bundle", bundle_call, _ZIP, scope=context_of_ledger, audit="call.export",
