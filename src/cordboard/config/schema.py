@@ -479,8 +479,8 @@ class Calls(Section):
     keep_days: int = Field(
         0,
         ge=0,
-        description="Days until a ledger is deleted, with its notes; 0: never. Recordings have "
-        "`recording.keep_days`.",
+        description="Days until a call is deleted: ledger, notes and recording; 0: never. "
+        "`recording.keep_days` may delete the recording earlier.",
     )
     index: CallIndex = Field(CallIndex(), description="The index of all calls.")
     shutdown_grace_ms: int = Field(

@@ -52,6 +52,9 @@ _SETTLED_NS = 2_000_000_000
 """Age of a folder's time from which another change cannot have the same time."""
 
 
+_UNREAD = FileState(0, 0)
+
+
 class Indexer:
     """Brings one store up to date with one directory of calls. Not for several threads."""
 
@@ -198,6 +201,8 @@ class Indexer:
     def _read(self, file: str, state: FileState) -> None:
         """Read a ledger; leave it out if it has disappeared or cannot be read."""
         path = self._directory / file
+        if path.name == REFUSED_OFFERS and self._read_more(file, state):
+            return
         try:
             content = read_ledger(path)
         except FileNotFoundError:
@@ -222,6 +227,26 @@ class Indexer:
             return
         state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
         self._put(IndexedFile(file, state, [call] if call is not None else []))
+
+    def _read_more(self, file: str, state: FileState) -> bool:
+        """Read only the new lines of a file of refused offers, which strangers can make long.
+        Return False if it must be read whole: lines may have been blanked, or it is another file.
+        """
+        known = self._known.get(_day(file), {}).get(file)
+        if self._recheck or known is None or not 0 < known.size < state.size:
+            return False
+        try:
+            with (self._directory / file).open("rb") as opened:
+                opened.seek(known.size - 1)
+                before, content = opened.read(1), opened.read(state.size - known.size)
+        except OSError:
+            return False  # the whole reading says why
+        whole = content[: content.rfind(b"\n") + 1]
+        if before != b"\n" or not whole:
+            return False
+        state = FileState(known.size + len(whole), state.modified_ns, state.notes_ns)
+        self._put(IndexedFile(file, state, refused_in(file, whole), known.size))
+        return True
 
     def _is_erased(self, row: CallRow) -> bool:
         return self._erased.covers(key_of(Path(row.file), row.id), row.started_ms)
@@ -255,10 +280,10 @@ class Indexer:
 
     def _flush(self) -> None:
         if self._batch:
-            self._store.put(self._batch)
+            left_out = self._store.put(self._batch)
             for each in self._batch:
                 if (known := self._known.get(_day(each.file))) is not None:
-                    known[each.file] = each.state
+                    known[each.file] = _UNREAD if each.file in left_out else each.state
             self._batch.clear()
 
     def _forget(self, files: set[str]) -> None:

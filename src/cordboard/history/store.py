@@ -45,6 +45,8 @@ class IndexedFile:
     state: FileState
     calls: Sequence[IndexedCall]
     """Empty for a file that is not a ledger."""
+    after: int = 0
+    """If not 0: these calls come to those that the index has of this many bytes of the file."""
 
 
 class HistoryStore(Protocol):
@@ -69,8 +71,10 @@ class HistoryStore(Protocol):
     def open_files(self) -> Collection[str]:
         """Return the files of calls that had not ended."""
 
-    def put(self, files: Sequence[IndexedFile]) -> None:
-        """Replace what the index has of these files, all or nothing."""
+    def put(self, files: Sequence[IndexedFile]) -> Collection[str]:
+        """Replace what the index has of these files, or add to it, all or nothing. Return the files
+        that were left out, because another process has read more or less of them: they must be read
+        whole."""
 
     def remove(self, files: Collection[str]) -> None:
         """Remove files whose ledgers are gone."""
