@@ -383,6 +383,8 @@ async def test_the_keeper_brings_the_index_up_to_date_on_request_or_says_why_not
     (tmp_path / "history").write_text("not a folder")
     with pytest.raises(IndexUnavailable, match="cannot be made"):
         await asyncio.to_thread(keeper.catch_up)
+    (tmp_path / "history").unlink()
+    await asyncio.to_thread(keeper.catch_up)
     keeper.close()
     with pytest.raises(IndexUnavailable, match="closed"):
         keeper.catch_up()

@@ -99,6 +99,43 @@ def draw_call(
     print(f"{target} ({how})")
 
 
+@app.command("bundle")
+def bundle_call(
+    call: CallArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file. Default: CALL.zip, here.")
+    ] = None,
+    sound: Annotated[bool, typer.Option(help="With the recording.")] = True,
+) -> None:
+    """Put one call into a ZIP file: ledger, picture, recording, change of configuration.
+
+    It has all that was said. Secrets of the configuration are left out.
+    """
+    import os
+
+    from cordboard import private_files
+    from cordboard.cli.config import versions_of
+    from cordboard.config.load import ConfigSource
+    from cordboard.history.bundle import bundle
+    from cordboard.history.call_record import CallOnDisk
+
+    path, _, _ = _ledger(call, config)
+    directory = path.parent.parent
+    found = CallOnDisk.read(directory, str(path.relative_to(directory)))
+    configured = versions_of(config, None), ConfigSource(config, os.environ)
+    target = output or Path(f"{path.stem}.zip")
+    pieces = bundle(directory, found, configured, personal=True, sound=sound)
+    try:
+        target.parent.stat()  # it is not created
+        target.unlink(missing_ok=True)
+        with open(private_files.create(target), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.writelines(pieces)
+    except OSError as error:
+        raise NotThere(f"{target} cannot be written: {error.strerror or error}") from None
+    print(target)
+
+
 def call_as_json(history: CallHistory) -> dict[str, Any]:
     """Return the turns and tool calls of a call as JSON values."""
     import dataclasses
