@@ -8,9 +8,8 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -25,6 +24,7 @@ from cordboard.history.indexer import Indexer, IndexKeeper
 from cordboard.history.notes import Notes, read_notes, write_notes
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.sql_store import SqlHistoryStore
+from cordboard.history.sql_store import _delete as sql_store_delete
 from cordboard_testkit.patience import until
 
 from .conftest import History
@@ -390,23 +390,33 @@ async def test_the_keeper_brings_the_index_up_to_date_on_request_or_says_why_not
         keeper.catch_up()
 
 
-def test_processes_that_make_the_index_anew_at_once_end_with_one_whole_index(
-    tmp_path: Path,
+def test_only_one_process_at_a_time_makes_the_index_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(20):
-        Told(f"c{number}").write(tmp_path)
-    code = (
-        "import sys; from pathlib import Path; from cordboard.history.indexer import Indexer; "
-        "from cordboard.history.sql_store import SqlHistoryStore as S; d = Path(sys.argv[1]); "
-        "i = Indexer(d, S(d)); [i.rebuild() for _ in range(10)]"
-    )
-    started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in "ab"]
-    ended = [process.wait(60) for process in started]
-    store = store_of(tmp_path)
-    Indexer(tmp_path, store).catch_up()
-    assert len(store.find(CallQuery(), 200).rows) == 20
-    assert ended == [0, 0]
-    store.close()
+    """Of two that delete the file at once, one would go on with a file that has no name."""
+    Told("a").write(tmp_path)
+    stores = [store_of(tmp_path) for _ in "ab"]
+    entered = [threading.Event(), threading.Event()]
+    other = threading.Thread(target=stores[1].recreate)
+    overlapped: list[bool] = []
+
+    def delete(path: Path) -> None:
+        if not entered[0].is_set():
+            entered[0].set()
+            other.start()
+            overlapped.append(entered[1].wait(0.3))
+        else:
+            entered[1].set()
+        sql_store_delete(path)
+
+    monkeypatch.setattr("cordboard.history.sql_store._delete", delete)
+    stores[0].recreate()
+    other.join()
+    assert overlapped == [False]
+    for store in stores:
+        Indexer(tmp_path, store).catch_up()
+        assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
+        store.close()
 
 
 async def listed(directory: Path, expected: list[str]) -> None:
