@@ -18,6 +18,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import structlog
@@ -96,8 +97,8 @@ class Indexer:
             self._known.clear()
             self._recheck = True
         self._batch.clear()
-        days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
-        for day in self._days - days:
+        began, days = time.time_ns(), self._folders()
+        for day in self._days - days.keys():
             self._forget(set(self._store.states(day)))
         count, settled = 0, {}
         open_files = set(self._store.open_files())
@@ -106,9 +107,8 @@ class Indexer:
         self._known = {day: self._known.get(day) or dict(self._store.states(day)) for day in newest}
         open_files.update(f"{day}/{REFUSED_OFFERS}" for day in newest)
         for day in newest_first:
-            began = time.time_ns()
+            modified = days[day]
             try:
-                modified = (self._directory / day).stat().st_mtime_ns
                 for file, state in self._changed(day, modified, open_files):
                     self._read(file, state)
                     count += 1
@@ -119,8 +119,18 @@ class Indexer:
             if began - modified > _SETTLED_NS:
                 settled[day] = modified
         self._flush()
-        self._days, self._settled, self._recheck = days, settled, False
+        self._days, self._settled, self._recheck = set(days), settled, False
         return count
+
+    def _folders(self) -> dict[str, int]:
+        """Return the folders of days, and the time of the last change of each."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._directory) as entries:
+            for entry in entries:
+                if fnmatchcase(entry.name, DAYS) and entry.is_dir():
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                        found[entry.name] = entry.stat().st_mtime_ns
+        return found
 
     def _changed(
         self, day: str, modified: int, open_files: set[str]
