@@ -39,6 +39,7 @@ from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.history.views import Views
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
+from cordboard_testkit.patience import PATIENCE
 
 GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
@@ -248,6 +249,7 @@ class Browser:
         client: str = "127.0.0.1",
         cookie: str = "cordboard-15001",
     ) -> None:
+        self._app, self._client = room.app, client
         self._transport = httpx2.ASGITransport(room.app, client=(client, 40_000))
         self.cookie = cookie
         self.cookies: dict[str, str] = {}
@@ -278,11 +280,99 @@ class Browser:
                 del self.cookies[name]
         return answer
 
+    async def connect(
+        self,
+        path: str,
+        *protocols: str,
+        headers: Mapping[str, str] | None = None,
+        app: AdminApplication | None = None,
+    ) -> Visit:
+        """Open a websocket; `Visit.status` is 101, or that of the refusal."""
+        sent = {**self.headers, **(headers or {})}
+        if self.cookies:
+            sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        visit = Visit(app or self._app)
+        await visit.begin(BASE + path, sent, protocols, self._client)
+        return visit
+
     async def get(self, path: str, **more: Any) -> httpx2.Response:
         return await self.ask("GET", path, **more)
 
     async def post(self, path: str, body: Any = None, **more: Any) -> httpx2.Response:
         return await self.ask("POST", path, body, **more)
+
+
+class Visit:
+    """A websocket of a browser, without a network."""
+
+    def __init__(self, app: AdminApplication) -> None:
+        self._app = app
+        self._to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._from_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._reading = asyncio.Event()
+        self._reading.set()
+        self._task: asyncio.Task[None] | None = None
+        self.status = 0
+        self.protocol = ""
+        self.refusal: dict[str, Any] = {}
+
+    async def begin(
+        self, path: str, headers: Mapping[str, str], protocols: tuple[str, ...], client: str
+    ) -> None:
+        path, _, query = path.partition("?")
+        scope = {
+            "type": "websocket",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(k.lower().encode(), v.encode()) for k, v in headers.items()],
+            "subprotocols": [*protocols],
+            "client": (client, 40_000),
+            "extensions": {"websocket.http.response": {}},
+        }
+        self._to_app.put_nowait({"type": "websocket.connect"})
+        self._task = asyncio.create_task(self._app(scope, self._to_app.get, self._take))
+        first = await self._next()
+        if first["type"] == "websocket.accept":
+            self.status, self.protocol = 101, first["subprotocol"]
+            return
+        self.status = first["status"]
+        self.refusal = json.loads((await self._next())["body"])
+
+    async def _take(self, message: Any) -> None:
+        await self._reading.wait()
+        self._from_app.put_nowait(dict(message))
+
+    async def _next(self) -> dict[str, Any]:
+        return await asyncio.wait_for(self._from_app.get(), PATIENCE)
+
+    def stop_reading(self) -> None:
+        """Take nothing more, as a browser on a dead line."""
+        self._reading.clear()
+
+    def resume_reading(self) -> None:
+        self._reading.set()
+
+    def send(self, content: Any) -> None:
+        text = content if isinstance(content, str) else json.dumps(content)
+        self._to_app.put_nowait({"type": "websocket.receive", "text": text})
+
+    async def frame(self) -> Any:
+        """The next frame, from JSON."""
+        message = await self._next()
+        assert message["type"] == "websocket.send", message
+        return json.loads(message["text"])
+
+    async def closed(self) -> int:
+        """Wait for the end and return its code; frames before it are dropped."""
+        while (message := await self._next())["type"] != "websocket.close":
+            pass
+        return int(message["code"])
+
+    async def leave(self) -> None:
+        """Close the page."""
+        assert self._task is not None
+        self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1001})
+        await asyncio.wait_for(self._task, PATIENCE)
 
 
 def code(answer: httpx2.Response) -> str:

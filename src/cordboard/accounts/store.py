@@ -39,7 +39,7 @@ SEEN_SECONDS = 30
 KEY_PREFIX = "cbk_"
 MOST_SESSIONS = 20
 """Sessions of one user; a further sign-in ends the oldest."""
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, grants TEXT NOT NULL, scope TEXT NOT NULL,
@@ -55,6 +55,12 @@ CREATE TABLE keys (
     permissions TEXT NOT NULL, scope TEXT NOT NULL, created_at REAL NOT NULL,
     expires_at REAL NOT NULL);
 """
+_IDENTITIES = """
+CREATE TABLE IF NOT EXISTS identities (
+    issuer TEXT NOT NULL, subject TEXT NOT NULL, user TEXT NOT NULL UNIQUE,
+    PRIMARY KEY (issuer, subject))
+"""
+"""Added in version 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class Accounts:
         """`idle_seconds` and `whole_seconds`: life of a session without a request, and in all.
         `clock` returns Unix seconds. Raises `StoreUnavailable`."""
         self.path = folder / "accounts.db"
+        self.changed: Callable[[], None] = lambda: None
+        """Called after each change that this object has made, in the thread that made it."""
         self._idle_seconds = idle_seconds
         self._whole_seconds = whole_seconds
         self._clock = clock
@@ -186,8 +194,8 @@ class Accounts:
             return _known(database, name)
 
     def reset(self, name: str) -> str:
-        """Remove password and second factor, end all sessions, and return a new one-time link's
-        token. Raises `NotThere`, and `AccountRefused` for a disabled user."""
+        """Remove password, second factor and identity, end all sessions, and return a new one-time
+        link's token. Raises `NotThere`, and `AccountRefused` for a disabled user."""
         with self._transaction() as database:
             if _known(database, name).disabled:
                 raise AccountRefused(f"{name} is disabled")
@@ -197,6 +205,7 @@ class Accounts:
                 (name,),
             )
             database.execute("DELETE FROM recovery WHERE user = ?", (name,))
+            database.execute("DELETE FROM identities WHERE user = ?", (name,))
             token = secrets.token_urlsafe(32)
             expires = self._clock() + LINK_HOURS * 3_600
             database.execute("INSERT INTO links VALUES (?, ?, ?)", (_digest(token), name, expires))
@@ -290,6 +299,33 @@ class Accounts:
             query = "DELETE FROM recovery WHERE user = ? AND hash = ?"
             return database.execute(query, (name, _digest(code.strip().lower()))).rowcount == 1
 
+    # Identities of a provider.
+
+    def identified(self, issuer: str, subject: str) -> User | None:
+        """Return the user of an identity, also a disabled one."""
+        with self._transaction() as database:
+            return _with_identity(database, issuer, subject)
+
+    def connect(self, name: str, issuer: str, subject: str, *, unclaimed: bool = False) -> User:
+        """Let this identity, and no other, sign in as a user. Raises `NotThere`, and
+        `AccountRefused` if it has another user; with `unclaimed` also if the user has a password or
+        an identity, as a name alone must not take over an account."""
+        with self._transaction() as database:
+            user = _known(database, name)
+            other = _with_identity(database, issuer, subject)
+            if other is not None and other.name != name:
+                raise AccountRefused(f"this identity is that of the user {other.name}")
+            query = "SELECT 1 FROM identities WHERE user = ?"
+            has_identity = database.execute(query, (name,)).fetchone() is not None
+            if unclaimed and (user.has_password or has_identity):
+                raise AccountRefused(
+                    f"{name} signs in in another way; sign in so, and connect the identity then"
+                )
+            database.execute("DELETE FROM identities WHERE user = ?", (name,))
+            database.execute("INSERT INTO identities VALUES (?, ?, ?)", (issuer, subject, name))
+            database.execute("DELETE FROM links WHERE user = ?", (name,))
+            return user
+
     # Sessions.
 
     def begin_session(
@@ -297,24 +333,18 @@ class Accounts:
     ) -> str:
         """Sign a user in and return the session's token. Raises `AccountRefused` if `password` is
         their hash no more: a reset came meanwhile."""
-        token, now = secrets.token_urlsafe(32), self._clock()
-        until = now + ELEVATION_SECONDS if elevated else 0
         with self._transaction() as database:
             _still_right(database, name, password)
-            database.execute(
-                "DELETE FROM sessions WHERE seen_at < ? OR created_at < ?",
-                (now - self._idle_seconds, now - self._whole_seconds),
-            )
-            database.execute(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (_digest(token), secrets.token_hex(8), name, client, now, now, until),
-            )
-            database.execute(
-                "DELETE FROM sessions WHERE user = ? AND hash NOT IN (SELECT hash FROM sessions"
-                " WHERE user = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)",
-                (name, name, MOST_SESSIONS),
-            )
-        return token
+            return self._new_session(database, name, client, elevated=elevated)
+
+    def begin_session_as(self, issuer: str, subject: str, client: str) -> str:
+        """Sign in the user of an identity and return the session's token. Raises `AccountRefused`
+        if there is none who may sign in."""
+        with self._transaction() as database:
+            user = _with_identity(database, issuer, subject)
+            if user is None or user.disabled:
+                raise AccountRefused("the user was reset or disabled")
+            return self._new_session(database, user.name, client)
 
     def session(self, token: str) -> Session | None:
         """Return a session in force and note its use."""
@@ -409,7 +439,44 @@ class Accounts:
             if database.execute("DELETE FROM keys WHERE id = ?", (key_id,)).rowcount == 0:
                 raise NotThere("there is no such key")
 
+    def rights_now(self, holder: str) -> Rights | None:
+        """Return the present rights of `session:` or `key:` and an id; None if it is in force no
+        more. It does not count as a use of the session."""
+        kind, _, which = holder.partition(":")
+        now = self._clock()
+        with self._transaction() as database:
+            if kind == "session":
+                row = database.execute("SELECT * FROM sessions WHERE id = ?", (which,)).fetchone()
+                if row is None or not self._in_force(row, now):
+                    return None
+                user = _known(database, row["user"])
+                return None if user.disabled else user.rights
+            query = "SELECT * FROM keys WHERE id = ? AND expires_at > ?"
+            row = database.execute(query, (which, now)).fetchone()
+            owner = _find(database, row["owner"]) if row is not None else None
+            return _key(row, owner).rights if owner is not None and not owner.disabled else None
+
     # Inside.
+
+    def _new_session(
+        self, database: sqlite3.Connection, name: str, client: str, *, elevated: bool = False
+    ) -> str:
+        token, now = secrets.token_urlsafe(32), self._clock()
+        until = now + ELEVATION_SECONDS if elevated else 0
+        database.execute(
+            "DELETE FROM sessions WHERE seen_at < ? OR created_at < ?",
+            (now - self._idle_seconds, now - self._whole_seconds),
+        )
+        database.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (_digest(token), secrets.token_hex(8), name, client, now, now, until),
+        )
+        database.execute(
+            "DELETE FROM sessions WHERE user = ? AND hash NOT IN (SELECT hash FROM sessions"
+            " WHERE user = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)",
+            (name, name, MOST_SESSIONS),
+        )
+        return token
 
     def _in_force(self, row: sqlite3.Row, now: float) -> bool:
         idle, whole = now - row["seen_at"], now - row["created_at"]
@@ -433,6 +500,8 @@ class Accounts:
             if version == 0:
                 for statement in _TABLES.split(";"):
                     database.execute(statement)
+            if version < _VERSION:
+                database.execute(_IDENTITIES)
                 database.execute(f"PRAGMA user_version = {_VERSION}")
 
     @contextmanager
@@ -440,17 +509,21 @@ class Accounts:
         with self._lock:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
+                before = self._database.total_changes
                 try:
                     yield self._database
                 except BaseException:
                     self._database.execute("ROLLBACK")
                     raise
                 self._database.execute("COMMIT")
+                changed = self._database.total_changes != before
             except sqlite3.Error as error:
                 with suppress(sqlite3.Error):
                     if self._database.in_transaction:  # COMMIT failed
                         self._database.execute("ROLLBACK")
                 raise self._unavailable(error) from error
+        if changed:
+            self.changed()
 
     def _unavailable(self, error: Exception) -> StoreUnavailable:
         reason = getattr(error, "strerror", None) or error
@@ -476,6 +549,12 @@ def _known(database: sqlite3.Connection, name: str) -> User:
     if user is None:
         raise NotThere(f"there is no user {name[:64]}")
     return user
+
+
+def _with_identity(database: sqlite3.Connection, issuer: str, subject: str) -> User | None:
+    query = "SELECT user FROM identities WHERE issuer = ? AND subject = ?"
+    row = database.execute(query, (issuer, subject)).fetchone()
+    return _find(database, row["user"]) if row is not None else None
 
 
 def _user(row: sqlite3.Row) -> User:

@@ -5,14 +5,15 @@
 
 Each check is the same for all endpoints, and follows from the table. A request outside of the
 caller's scope gets the answer of a thing that does not exist. Errors are
-`{"error": {"code", "message", "at", "request"}}`; `code` is a stable word.
+`{"error": {"code", "message", "at", "request"}}`; `code` is a stable word. A websocket passes the
+same checks in its handshake; one that is refused gets the same answer in place of a socket.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,11 +21,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Match, Route, Router, WebSocketRoute
 from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
+from starlette.websockets import WebSocket, WebSocketState
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import (
@@ -32,13 +34,16 @@ from cordboard.admin.endpoint import (
     Ask,
     Caller,
     Endpoint,
+    Frames,
     NotModified,
     Open,
     Scope,
     Takes,
 )
-from cordboard.admin.guard import SAFE, Arrival, Guard, joined
+from cordboard.admin.guard import SAFE, WEBSOCKET, Arrival, Guard, joined
 from cordboard.admin.services import AdminServices
+from cordboard.admin.sockets import INTERNAL, Socket, SocketClosed
+from cordboard.admin.tickets import PREFIX
 from cordboard.api.answers import JsonAnswer, read_body, to_json
 from cordboard.api.chat import http_refusal
 from cordboard.api.gate import SECURITY_HEADERS
@@ -102,24 +107,33 @@ class AdminApplication:
         self._answering = 0
         self._strangers_bodies = 0
         by_path: dict[str, dict[str, Endpoint]] = {}
+        self._from_elsewhere: set[str] = set()
         for endpoint in endpoints:
+            if endpoint.from_elsewhere:
+                self._from_elsewhere.add(BASE + endpoint.path)
             by_path.setdefault(BASE + endpoint.path, {})[endpoint.method] = endpoint
         routes = [
             Route(path, self._serving(by_method), methods=[*by_method])
             for path, by_method in sorted(by_path.items(), key=_names_first)
         ]
         self._router = Router(routes, redirect_slashes=False)
+        self._sockets = [
+            (endpoint, endpoint.frames, WebSocketRoute(path, self._serve_socket))
+            for path, by_method in by_path.items()
+            for endpoint in by_method.values()
+            if endpoint.frames is not None
+        ]
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             return
         request_id = scope["cordboard.request"] = secrets.token_hex(8)
         scope["app"] = self  # makes the router raise its 404 and 405
-        request, secure = Request(scope, receive), False
-        headers = joined(request.headers)
+        request, secure = HTTPConnection(scope), False
+        headers, is_socket = joined(request.headers), scope["type"] == "websocket"
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"].endswith("http.response.start"):  # of a refused websocket, too
                 ours = MutableHeaders(scope=message)
                 ours.update(_HEADERS)
                 ours["X-Request-Id"] = request_id
@@ -132,11 +146,16 @@ class AdminApplication:
                 headers, request.client.host if request.client else ""
             )
             secure = arrival.secure
-            self._guard.check(request.method, headers, arrival)
-            if self._answering >= self._most_at_once:
+            method = WEBSOCKET if is_socket else scope["method"]
+            from_elsewhere = scope["path"] in self._from_elsewhere
+            self._guard.check(method, headers, arrival, from_elsewhere=from_elsewhere)
+            if self._answering >= self._most_at_once and not is_socket:
                 raise _busy()
         except RequestRefused as error:  # it takes no place
             await _refusal(error, request_id)(scope, receive, send_with_headers)
+            return
+        if is_socket:
+            await self._serve_socket(WebSocket(scope, receive, send_with_headers))
             return
         self._answering += 1
         try:
@@ -150,17 +169,9 @@ class AdminApplication:
         self, by_method: Mapping[str, Endpoint]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
-            arrival: Arrival = request.scope["cordboard.arrival"]
-            ask = Ask(
-                endpoint=by_method["GET" if request.method == "HEAD" else request.method],
-                services=self._services,
-                arrival=arrival,
-                request=request.scope["cordboard.request"],
-                caller=None,
-                params=request.path_params,
-                method=request.method,
-                headers=joined(request.headers),
-            )
+            endpoint = by_method["GET" if request.method == "HEAD" else request.method]
+            ask = self._ask(endpoint, request, request.path_params)
+            ask.method, ask.headers = request.method, joined(request.headers)
             try:
                 return await self._answer(ask, request)
             except NotModified:
@@ -170,25 +181,45 @@ class AdminApplication:
 
         return serve
 
-    async def _answer(self, ask: Ask, request: Request) -> Response:
-        endpoint, services = ask.endpoint, self._services
+    def _ask(self, endpoint: Endpoint, request: HTTPConnection, params: Mapping[str, str]) -> Ask:
+        arrival: Arrival = request.scope["cordboard.arrival"]
+        request_id: str = request.scope["cordboard.request"]
+        cookie = partial(_cookie, request)
+        return Ask(endpoint, self._services, arrival, request_id, None, params, cookie=cookie)
+
+    async def _admit(self, ask: Ask, request: HTTPConnection) -> None:
+        """Make all checks between the arrival of a request and its act, the audit too."""
+        endpoint = ask.endpoint
         ask.caller = await self._recognised(request, ask.arrival)
-        if endpoint.method not in SAFE and endpoint.pace is not None:
-            services.paces.take(endpoint.pace, ask.who.name)
+        changes = endpoint.method not in SAFE or endpoint.frames is not None
+        if changes and endpoint.pace is not None:
+            self._services.paces.take(endpoint.pace, ask.who.name)
         self._check_permission(ask)
         if endpoint.asks is not None:
             ask.query = _read(endpoint.asks, _given(request.query_params), "the query")
         elif request.query_params:
             raise RequestRefused(422, "invalid", "this takes no query")
-        ask.body = await self._body(ask, request)
+        if isinstance(request, Request):
+            ask.body = await self._body(ask, request)
         await self._check_scope(ask)
+        if isinstance(request, WebSocket):
+            self._check_ticket(ask, request)
+        elif endpoint.frames is not None:
+            headers = {"Upgrade": "websocket"}
+            raise RequestRefused(426, "websocket", "this is a websocket", headers=headers)
         if endpoint.audit != UNRECORDED and not endpoint.records_itself:
             await ask.record()
+
+    async def _answer(self, ask: Ask, request: Request) -> Response:
+        endpoint, services = ask.endpoint, self._services
+        await self._admit(ask, request)
         given = await endpoint.does(ask)
-        if endpoint.audit != UNRECORDED and ask.done is None:
+        if endpoint.audit != UNRECORDED and not ask.recorded:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
         if isinstance(given, Response):
             answer = given
+        elif given is None:
+            raise RuntimeError(f"{endpoint.method} {endpoint.path} gave no answer")
         else:
             answer = JsonAnswer(await services.run(_written, given))
         if ask.etag:
@@ -197,9 +228,58 @@ class AdminApplication:
             self._set_cookie(answer, ask.new_session, ask.arrival)
         return answer
 
+    # Websockets.
+
+    async def _serve_socket(self, websocket: WebSocket) -> None:
+        """Serve one websocket from its handshake to its end. Border of its task."""
+        request_id: str = websocket.scope["cordboard.request"]
+        found = self._socket_at(websocket.scope)
+        if found is None:
+            error = RequestRefused(404, "not_there", "Not Found")
+            await websocket.send_denial_response(_refusal(error, request_id))
+            return
+        endpoint, frames, params = found
+        ask = self._ask(endpoint, websocket, params)
+        ask.connection = socket = Socket(websocket)
+        try:
+            await self._admit(ask, websocket)
+            with self._services.sockets.entry(socket, ask.who.holder, ask.who.rights):
+                await socket.accept(frames.protocol)
+                code, reason = await socket.serve(endpoint.does(ask))
+        except SocketClosed:
+            return
+        except Exception as error:  # noqa: BLE001 - task border of a socket
+            refused = await self._explained(ask, error)
+            if websocket.application_state is WebSocketState.CONNECTING:
+                await websocket.send_denial_response(_refusal(refused, request_id))
+                return
+            code, reason = INTERNAL, str(refused)
+        await socket.close(code, reason)
+
+    def _socket_at(self, scope: AsgiScope) -> tuple[Endpoint, Frames, Mapping[str, str]] | None:
+        for endpoint, frames, route in self._sockets:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return endpoint, frames, found["path_params"]
+        return None
+
+    def _check_ticket(self, ask: Ask, websocket: WebSocket) -> None:
+        """Check the subprotocols of a handshake: the endpoint's name, and its one-time ticket."""
+        offered: list[str] = websocket.scope["subprotocols"]
+        frames = ask.endpoint.frames
+        if frames is None or frames.protocol not in offered:
+            name = frames.protocol if frames is not None else ""
+            message = f"offer {name} in the header Sec-WebSocket-Protocol"
+            raise RequestRefused(400, "wrong_protocol", message)
+        about = "/".join(ask.params.values())
+        tickets = self._services.tickets
+        if frames.ticket and not tickets.take(offered, ask.who.holder, frames.ticket, about):
+            message = f"this needs a new ticket, as {PREFIX}VALUE in Sec-WebSocket-Protocol"
+            raise RequestRefused(403, "no_ticket", message)
+
     # The caller.
 
-    async def _recognised(self, request: Request, arrival: Arrival) -> Caller | None:
+    async def _recognised(self, request: HTTPConnection, arrival: Arrival) -> Caller | None:
         """Return the caller; None without session and key. Raises `RequestRefused`."""
         accounts, cookie = self._services.accounts, self._cookie_name(arrival)
         token = _cookie(request, cookie)
@@ -312,24 +392,22 @@ class AdminApplication:
         if refused.code == "internal":
             log.exception("admin_request_failed", request=ask.request, exc_info=error)
             self._services.internal_error("admin")
-        why, endpoint = {"why": str(refused)}, ask.endpoint
+        endpoint = ask.endpoint
         try:
             if ask.done is not None:
-                seq, entry = ask.done
-                failed = replace(entry, result="failed", detail={"of": seq, **why})
-                await self._services.run(self._services.audit.append, failed)
+                await ask.record_failure(str(refused))
             elif (
                 ask.caller is not None
                 and endpoint.audit != UNRECORDED
                 and refused.code in _RECORDED_REFUSALS
             ):
-                await ask.record(result="refused", detail=why)
+                await ask.record(result="refused", detail={"why": str(refused)})
         except StoreUnavailable as unavailable:
             log.error("audit_not_written", error=str(unavailable))
         return refused
 
 
-def _cookie(request: Request, name: str) -> str:
+def _cookie(request: HTTPConnection, name: str) -> str:
     """Return a cookie as it was sent. `Request.cookies` would also decode all quoted ones: 60 kB of
     backslashes from a stranger take 12 s on the event loop (CVE-2024-7592, in Python < 3.12.6).
 

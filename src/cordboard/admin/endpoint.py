@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from cordboard.accounts.store import Key, Session
 from cordboard.admin.guard import Arrival
 from cordboard.admin.pace import CHANGE, Pace
 from cordboard.admin.services import AdminServices
+from cordboard.admin.sockets import Socket
 from cordboard.errors import RequestRefused
 
 
@@ -52,6 +53,21 @@ class Content:
     """Answers that are not JSON: the handler returns a `Response` of one of these media types."""
 
     types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """A websocket. It is a GET whose handler works with `Ask.socket`, until it returns or the
+    client goes. Closed with 4000 and the HTTP status when it is refused later."""
+
+    protocol: str
+    """Name in `Sec-WebSocket-Protocol`, such as `cordboard.live.v1`. The client must offer it."""
+    receives: tuple[type[BaseModel], ...]
+    """Text frames of the client."""
+    sends: tuple[type[BaseModel], ...]
+    """Text frames of the server. Binary frames are described on the subject's page."""
+    ticket: str = ""
+    """Purpose of the one-time ticket that the client must have (`cordboard.admin.tickets`)."""
 
 
 class NotModified(Exception):
@@ -89,6 +105,13 @@ class Caller:
     """Of the session."""
     key: Key | None = None
 
+    @property
+    def holder(self) -> str:
+        """The session or key, as one word. It opens nothing, and outlives an elevation."""
+        if self.session is not None:
+            return f"session:{self.session.id}"
+        return f"key:{self.key.id if self.key is not None else ''}"
+
 
 @dataclass(slots=True)
 class Ask:
@@ -113,10 +136,16 @@ class Ask:
     """`HEAD` too, for an endpoint of GET: the answer's body is not sent then."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """By name in lower case."""
+    cookie: Callable[[str], str] = field(default=lambda name: "", repr=False)
+    """Returns a cookie of the browser; empty without one."""
     etag: str = ""
     """Set by `unchanged`; sent with the answer."""
     new_session: str | None = None
     """Set by the handler: the token of a session that begins here; empty to sign out."""
+    recorded: bool = False
+    """True if the audit has a line about it."""
+    connection: Socket | None = None
+    """Of an endpoint that gives `Frames`."""
     done: tuple[int, AuditEntry] | None = None
     """Its line in the audit, with its number: the act is allowed, and begins after it."""
 
@@ -126,6 +155,13 @@ class Ask:
         if self.caller is None:
             raise RequestRefused(401, "signed_out", "sign in first")
         return self.caller
+
+    @property
+    def socket(self) -> Socket:
+        """The socket of an endpoint that gives `Frames`."""
+        if self.connection is None:
+            raise RuntimeError(f"{self.endpoint.path} is not a websocket")
+        return self.connection
 
     def unchanged(self, digest: str) -> None:
         """Send `digest` as the answer's ETag: it stands for all that the answer depends on, the
@@ -158,15 +194,25 @@ class Ask:
         }
         entry = AuditEntry(**(facts | differs))
         seq = await self.services.run(self.services.audit.append, entry)
+        self.recorded = True
         if entry.result == "done":
             self.done = seq, entry
+
+    async def record_failure(self, why: str) -> None:
+        """Add to the last line of the audit that its act has failed. Raises `StoreUnavailable`."""
+        if self.done is None:
+            return
+        seq, entry = self.done
+        failed = replace(entry, result="failed", detail={"of": seq, "why": why})
+        await self.services.run(self.services.audit.append, failed)
 
 
 OneContext: TypeAlias = Callable[[Ask], str | Awaitable[str | None] | None]
 """Returns the context that a request is about, at once or after a look at a disk; None if there is
 no such thing. May raise `RequestRefused` for what the table cannot say, such as a permission that
 depends on a tool."""
-Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel | Response]]
+Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel | Response | None]]
+"""Returns the answer; None from a websocket."""
 _METHODS = ("GET", "POST", "PUT", "DELETE")
 UNRECORDED = ""
 """Value of `audit` for what changes nothing and shows nothing personal."""
@@ -182,7 +228,7 @@ class Endpoint:
     scope: Scope | OneContext
     takes: type[Takes] | None
     """The JSON body; None for none."""
-    gives: type[BaseModel] | Content
+    gives: type[BaseModel] | Content | Frames
     audit: str
     """Name of the act in the audit, or `UNRECORDED`."""
     does: Handler
@@ -193,8 +239,11 @@ class Endpoint:
     """True if the caller must have given the password or a code again; keys cannot."""
     records_itself: bool = False
     """True if the handler writes the audit, because it first decides who the caller is."""
+    from_elsewhere: bool = False
+    """True for a GET to which another web page may send the browser."""
     pace: Pace | None = CHANGE
-    """How often a caller may do it, if it is not a GET; None: the handler decides."""
+    """How often a caller may do it, if it is a change or a websocket; None: the handler
+    decides."""
     most_bytes: int = 1024 * 1024
     """Bytes of the body."""
 
@@ -207,12 +256,19 @@ class Endpoint:
             "scope": not (isinstance(self.scope, Scope) or callable(self.scope)),
             "audit": not isinstance(self.audit, str),
             "takes": self.takes is not None and self.method == "GET",
+            "from_elsewhere": self.from_elsewhere and self.method != "GET",
             "does": not (self.does.__doc__ or "").strip(),
+            "gives": isinstance(self.gives, Frames) and self.method != "GET",
         }
         for name, wrong in problems.items():
             if wrong:
                 message = f"{self.method} {self.path}: {name}={getattr(self, name)!r}"
                 raise ValueError(message)
+
+    @property
+    def frames(self) -> Frames | None:
+        """The frames of a websocket; None for other endpoints."""
+        return self.gives if isinstance(self.gives, Frames) else None
 
     @property
     def parameters(self) -> tuple[str, ...]:

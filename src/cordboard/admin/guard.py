@@ -6,6 +6,8 @@ Any web page that an operator visits can make the browser send requests to this 
   point here (DNS rebinding) sends that name.
 - **Origin**: never another one. All ports of localhost are one site for cookies, so `SameSite`
   alone does not separate this port from other local servers.
+- A websocket without a bearer key needs an Origin: browsers send one with each, and grant any page
+  a websocket to anywhere.
 - A change without a bearer key needs an Origin and the header `X-Cordboard`, which no form and no
   simple cross-origin request can send (WHATWG Fetch, section 4.10), as no preflight is granted.
 
@@ -30,6 +32,8 @@ from cordboard.errors import RequestRefused
 
 SAFE = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
+WEBSOCKET = "WEBSOCKET"
+"""In place of the method of a handshake."""
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 
 
@@ -83,9 +87,17 @@ class Guard:
             )
         return Arrival(self._client(headers, peer), secure)
 
-    def check(self, method: str, headers: Mapping[str, str], arrival: Arrival) -> None:
-        """Raise `RequestRefused` for a foreign Host or Origin, and for a change that lacks the
-        proofs of coming from our own page."""
+    def check(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        arrival: Arrival,
+        *,
+        from_elsewhere: bool = False,
+    ) -> None:
+        """Raise `RequestRefused` for a foreign Host or Origin, and for a change or a `WEBSOCKET`
+        that lacks the proofs of coming from our own page. `from_elsewhere`: another page may send
+        the browser here, as a whole page, which it cannot read."""
         host = headers.get("host", "").lower()
         name = host_name(host)
         if not (is_address(name) or name in self._names):
@@ -98,7 +110,8 @@ class Guard:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         ours = (f"http{'s' if arrival.secure else ''}://{host}", self._public_origin)
         foreign = origin is not None and (not origin or origin.lower() not in ours)
-        if foreign or site in ("cross-site", "same-site"):
+        sent_here = from_elsewhere and headers.get("sec-fetch-mode") == "navigate"
+        if foreign or (site in ("cross-site", "same-site") and not sent_here):
             raise RequestRefused(
                 403,
                 "foreign_origin",
@@ -106,6 +119,11 @@ class Guard:
                 f" ({(origin or site or '')[:100]})",
             )
         if method in SAFE or "authorization" in headers:
+            return
+        if method == WEBSOCKET:
+            if origin is None:
+                message = "a websocket without an API key needs the header Origin (this server's)"
+                raise RequestRefused(403, "not_our_page", message)
             return
         if (origin is None and site != "same-origin") or headers.get("x-cordboard") != "1":
             raise RequestRefused(

@@ -10,13 +10,15 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
-from cordboard.admin.application import AdminApplication
+from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
+from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
@@ -24,6 +26,7 @@ from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
+from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
@@ -32,6 +35,9 @@ from cordboard.config.versions import Versions
 from cordboard.errors import ListenError
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.views import Views
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -75,7 +81,12 @@ class AdminListener:
         tls = await asyncio.to_thread(_tls, settings.tls) if settings.tls is not None else None
         self._services = services = AdminServices(
             accounts=await asyncio.to_thread(self._open_accounts),
-            audit=AuditLog(settings.data / "audit.jsonl", time.time, _log_head),
+            audit=AuditLog(
+                settings.data / "audit.jsonl",
+                time.time,
+                _log_head,
+                keep_months=settings.audit_months,
+            ),
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,
@@ -90,10 +101,17 @@ class AdminListener:
             paces=Paces(time.monotonic),
             port=lambda: self.port,
             public_address=settings.address,
+            takes_passwords=settings.sign_in.password,
+            oidc=_identity_provider(settings),
         )
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
         self._server = HttpServer(
-            settings, application, key="admin.ui.port", tls=tls, idle_seconds=HEADER_SECONDS
+            settings,
+            application,
+            key="admin.ui.port",
+            tls=tls,
+            idle_seconds=HEADER_SECONDS,
+            websockets=ServerWebSocket,
         )
         await self._server.start()
 
@@ -101,6 +119,8 @@ class AdminListener:
         """Stop serving, end the threads, close the files. Idempotent."""
         server, services = self._server, self._services
         self._services = None
+        if services is not None:
+            await services.sockets.close()
         if server is not None:
             await server.close()
         if services is not None:
@@ -113,6 +133,14 @@ class AdminListener:
             idle_seconds=sessions.idle_minutes * 60,
             whole_seconds=sessions.hours * 3_600,
         )
+
+
+def _identity_provider(settings: AdminUi) -> OpenIdConnect | None:
+    if settings.sign_in.oidc is None:
+        return None
+    from cordboard.admin.oidc import OpenIdConnect  # brings a library of tokens
+
+    return OpenIdConnect(settings.sign_in.oidc, f"{settings.address}{BASE}{CALLBACK}")
 
 
 def _tls(files: AdminTls) -> ssl.SSLContext:

@@ -98,7 +98,7 @@ async def _record_once(ask: Ask) -> None:
     key = (who.session.id if who.session else who.name, ask.subject.id)
     before: tuple[int, AuditEntry] | None = played.get(key)
     if before is not None:
-        ask.done = before
+        ask.done, ask.recorded = before, True
         return
     await ask.record()
     if ask.done is not None:

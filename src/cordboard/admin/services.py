@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
+from cordboard.admin.sockets import OpenSockets
+from cordboard.admin.tickets import Tickets
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
@@ -32,6 +34,9 @@ MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -68,6 +73,10 @@ class AdminServices:
     """The address for people, without a slash at its end."""
     played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
     """Lines of the audit about recordings that were played, by session or key, and call."""
+    takes_passwords: bool = True
+    oidc: OpenIdConnect | None = None
+    tickets: Tickets = field(default_factory=Tickets)
+    sockets: OpenSockets = field(init=False)
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""
@@ -79,6 +88,10 @@ class AdminServices:
         default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
     )
     _waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self.sockets = OpenSockets(self.accounts, self.run)
+        self.accounts.changed = self.sockets.accounts_changed
 
     def remember(self, name: str, neighbourhood: str) -> None:
         """Note that a user has signed in from there; the oldest notes are dropped."""

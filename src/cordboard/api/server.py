@@ -34,6 +34,10 @@ MOST_WAITING = 256
 has waited longest. An honest client sends its request at once: at most a few `_BACKLOG`s of
 simultaneous connections come before it."""
 _BACKLOG = 64
+MOST_FRAME_BYTES = 64 * 1024
+"""Bytes of a client's websocket message; a larger one closes the socket with 1009."""
+PING_SECONDS = 20.0
+"""Time between two pings of a websocket, and the timeout of their answer."""
 
 log = structlog.get_logger()
 
@@ -50,9 +54,11 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         idle_seconds: float = IDLE_SECONDS,
         most_waiting: int = MOST_WAITING,
+        websockets: type[asyncio.Protocol] | None = None,
     ) -> None:
         """`key` of the configuration is named in the error when the port cannot be opened. `tls`:
-        the port speaks https."""
+        the port speaks https. `websockets`: protocol of an upgraded connection, such as
+        `cordboard.api.server_websocket.ServerWebSocket`; None: there are no websockets."""
         self._host = address.host
         self.port = address.port
         """The TCP port; the real one after `start`, also when the configured one is 0."""
@@ -61,6 +67,7 @@ class HttpServer:
         self._tls = tls
         self._idle_seconds = idle_seconds
         self._most_waiting = most_waiting
+        self._websockets = websockets
         self._server: _Guest | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -68,9 +75,8 @@ class HttpServer:
         """Open the port and begin to serve. Raises `ListenError` when the port cannot be opened."""
         listener = await _listen(self._host, self.port, self._key)
         self.port = int(listener.getsockname()[1])
-        self._server = _Guest(
-            self._app, self._idle_seconds, _Waiting(self._most_waiting), self._tls
-        )
+        waiting = _Waiting(self._most_waiting)
+        self._server = _Guest(self._app, self._idle_seconds, waiting, self._tls, self._websockets)
         self._task = asyncio.create_task(self._server.serve([listener]), name="http-server")
         started = asyncio.create_task(self._server.serving.wait())
         try:
@@ -136,6 +142,13 @@ class _ImpatientProtocol(H11Protocol):
         if self._answering and not self.flow.write_paused:
             self._waiting.remove(self)
 
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Give the connection to the websocket's protocol, which has timeouts of its own."""
+        if self._look is not None:
+            self._look.cancel()
+        self._waiting.remove(self)
+        super().handle_websocket_upgrade(event)
+
     def pause_writing(self) -> None:
         self._waiting.add(self)
         super().pause_writing()
@@ -173,13 +186,22 @@ class _Guest(uvicorn.Server):
     """uvicorn without its claim on the process."""
 
     def __init__(
-        self, app: ASGIApp, idle_seconds: float, waiting: _Waiting, tls: ssl.SSLContext | None
+        self,
+        app: ASGIApp,
+        idle_seconds: float,
+        waiting: _Waiting,
+        tls: ssl.SSLContext | None,
+        websockets: type[asyncio.Protocol] | None,
     ) -> None:
         protocol = partial(_ImpatientProtocol, idle_seconds=idle_seconds, waiting=waiting)
         config = uvicorn.Config(
             app,
             http=cast("type[asyncio.Protocol]", protocol),
-            ws="none",
+            ws=websockets or "none",
+            ws_max_size=MOST_FRAME_BYTES,
+            ws_ping_interval=PING_SECONDS,
+            ws_ping_timeout=PING_SECONDS,
+            ws_per_message_deflate=False,  # it takes its time on the event loop
             loop="none",
             lifespan="off",
             log_config=None,
