@@ -57,6 +57,7 @@ REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
     "tests/admin/test_listener.py",
     "tests/admin/test_page.py",
+    "tests/admin/test_trials.py",
     "tests/admin/test_typescript.py",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",

@@ -36,6 +36,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/calls/{call_id}/review"): {"revision": "", "review": "good"},
     ("POST", "/erasures"): {"number": "+4533112233"},
     ("PUT", "/views/{view_id}"): {"name": "Failed", "filters": {"outcome": ["failed"]}},
+    ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
+    ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
 }
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")
 ROLE_OF = {
@@ -112,6 +114,11 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
+    elif path == "/chats":
+        body = {"context": context}
+    elif "{chat_id}" in path or "{trial_id}" in path:
+        path = path.replace("{chat_id}", f"chat-{context}")
+        path = path.replace("{trial_id}", f"trial-{context}")
     elif path == "/tools":
         path = f"/tools?context={context}"
     return path, body

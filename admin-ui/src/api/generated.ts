@@ -810,6 +810,98 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the caller's own trials, with the states of their MCP servers. */
+        get: operations["list_trials"];
+        put?: never;
+        /**
+         * Run a draft aside, for 30 minutes: to try it by a conversation, a call or a single tool.
+         * @description Its author may try other programs, addresses and secrets only with `config.publish`.
+         */
+        post: operations["begin_trial"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a trial, with its conversations, calls and servers. */
+        delete: operations["end_trial"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin a written conversation as a test; its first message begins with the greeting. */
+        post: operations["begin_chat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a message, as server-sent events: `session`, `token`, `tool_call`, `tool_result`, `filler`, `approval`, `error`, `done`.
+         * @description The same events as those of `POST /chat` on the engine's HTTP port.
+         */
+        post: operations["answer_chat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/chats/{chat_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End a written conversation of the caller's. */
+        delete: operations["end_chat"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1117,6 +1209,35 @@ export interface components {
              */
             error: string | null;
         };
+        /**
+         * Canned
+         * @description The answer of a tool that does not run.
+         */
+        Canned: {
+            /**
+             * Message
+             * @description Spoken text; left out: as for a real result.
+             * @default
+             */
+            message: string;
+            /**
+             * Data
+             * @default null
+             */
+            data: unknown;
+            /**
+             * Failed
+             * @description True: the tool fails with `message`.
+             * @default false
+             */
+            failed: boolean;
+            /**
+             * After Ms
+             * @description Time that the tool takes.
+             * @default 0
+             */
+            after_ms: number;
+        };
         /** Change */
         Change: {
             /** Key */
@@ -1127,6 +1248,118 @@ export interface components {
              * @enum {string}
              */
             takes_effect: "reload" | "restart";
+        };
+        /** ChatBegun */
+        ChatBegun: {
+            /**
+             * Chat
+             * @description Id, and name of its ledger.
+             */
+            chat: string;
+            /** Context */
+            context: string;
+            /** Provider */
+            provider: string;
+            /** Model */
+            model: string;
+            /** Notice */
+            notice: string;
+            /** Tools */
+            tools: string[];
+            /** Missing Tools */
+            missing_tools: string[];
+            /** Version */
+            version: string;
+            /** Trial */
+            trial: string;
+        };
+        /** ChatCaller */
+        ChatCaller: {
+            /**
+             * Number
+             * @default
+             */
+            number: string;
+            /**
+             * Name
+             * @default
+             */
+            name: string;
+            /**
+             * Called Number
+             * @default
+             */
+            called_number: string;
+            /**
+             * Variables
+             * @description Of the line, as the context declares them.
+             * @default {}
+             */
+            variables: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ChatMessage
+         * @description Something to answer. Without message and yes or no: the greeting alone.
+         */
+        ChatMessage: {
+            /**
+             * Message
+             * @default null
+             */
+            message: string | null;
+            /**
+             * Approve
+             * @description The yes or no to a question (event `approval`).
+             * @default null
+             */
+            approve: boolean | null;
+        };
+        /** ChatOf */
+        ChatOf: {
+            /**
+             * Tools
+             * @description `real`: all that the caller may try; `read_only`: of these, the ones that change nothing;
+             *     `canned`: none, they answer as `answers` says.
+             * @default real
+             * @enum {string}
+             */
+            tools: "real" | "read_only" | "canned";
+            /**
+             * Answers
+             * @description Answers of `canned`, by the tool's name.
+             * @default {}
+             */
+            answers: {
+                [key: string]: components["schemas"]["Canned"];
+            };
+            /**
+             * Context
+             * @description Left out: that of the trial, or the default one.
+             * @default null
+             */
+            context: string | null;
+            /**
+             * Trial
+             * @default null
+             */
+            trial: string | null;
+            /**
+             * Provider
+             * @description A provider, or the model of its brain; left out: the context's.
+             * @default null
+             */
+            provider: string | null;
+            /**
+             * @default {
+             *       "number": "",
+             *       "name": "",
+             *       "called_number": "",
+             *       "variables": {}
+             *     }
+             */
+            caller: components["schemas"]["ChatCaller"];
         };
         /** Checked */
         Checked: {
@@ -2434,6 +2667,83 @@ export interface components {
              */
             destination: string;
         };
+        /**
+         * TrialOf
+         * @description A text or a version to try; one of both.
+         */
+        TrialOf: {
+            /**
+             * Text
+             * @description YAML, with holes («secret:1») in place of literal secrets.
+             * @default null
+             */
+            text: string | null;
+            /**
+             * Base
+             * @description Digest of the version from which `text` was made; left out: the one in force.
+             * @default
+             */
+            base: string;
+            /**
+             * Version
+             * @description Digest of a version that is kept, or the beginning of one.
+             * @default null
+             */
+            version: string | null;
+            /**
+             * Context
+             * @description The context to try.
+             */
+            context: string;
+        };
+        /** TrialProblem */
+        TrialProblem: {
+            /** Line */
+            line: number | null;
+            /** Key */
+            key: string;
+            /** Message */
+            message: string;
+        };
+        /** TrialServer */
+        TrialServer: {
+            /** Server */
+            server: string;
+            /** State */
+            state: string;
+            /** Tools */
+            tools: string[];
+            /** Last Error */
+            last_error: string;
+            /**
+             * Own
+             * @description True if it was started for trials; false if it is the one that calls use.
+             */
+            own: boolean;
+        };
+        /** TrialState */
+        TrialState: {
+            /** Trial */
+            trial: string;
+            /** Context */
+            context: string;
+            /**
+             * Version
+             * @description Digest of its text, as in its ledgers; empty if the text could not be kept.
+             */
+            version: string;
+            /** Expires At */
+            expires_at: string;
+            /** Problems */
+            problems: components["schemas"]["TrialProblem"][];
+            /** Mcp */
+            mcp: components["schemas"]["TrialServer"][];
+        };
+        /** TrialStates */
+        TrialStates: {
+            /** Trials */
+            trials: components["schemas"]["TrialState"][];
+        };
         /** Tried */
         Tried: {
             /** Outcome */
@@ -2481,6 +2791,12 @@ export interface components {
              * @default null
              */
             provider: string | null;
+            /**
+             * Trial
+             * @description A trial of the caller's, in place of the configuration in force.
+             * @default null
+             */
+            trial: string | null;
             /**
              * Approve
              * @description Stands for the caller's yes.
@@ -4361,6 +4677,198 @@ export interface operations {
             header?: never;
             path: {
                 view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_trials: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialStates"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    begin_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialState"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    end_trial: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    begin_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatBegun"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    answer_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                chat_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatMessage"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    end_chat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                chat_id: string;
             };
             cookie?: never;
         };

@@ -28,7 +28,9 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.config.versions import Versions
@@ -53,6 +55,8 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     source: ConfigSource | None
     versions: Versions | None
@@ -91,6 +95,8 @@ class AdminListener:
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             versions=parts.versions,

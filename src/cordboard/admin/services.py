@@ -22,7 +22,9 @@ from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.config.versions import Versions
@@ -53,6 +55,9 @@ class AdminServices:
     calls: Callable[[], Mapping[str, Call]]
     """The live calls by id."""
     trials: ToolTrials
+    runs: TrialRuns | None
+    """Drafts that run aside; None if the engine was not started from a file."""
+    chats: ChatSessions
     config: Callable[[], Config]
     """The configuration in force."""
     source: ConfigSource | None

@@ -25,6 +25,7 @@ from cordboard.admin import (
     people,
     recordings,
     session,
+    trials,
     views,
 )
 from cordboard.admin.application import BASE
@@ -39,6 +40,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *history.ENDPOINTS,
     *recordings.ENDPOINTS,
     *views.ENDPOINTS,
+    *trials.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"
