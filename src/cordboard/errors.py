@@ -42,7 +42,8 @@ the narrowest class it can handle; a message never contains a secret.
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
     ├── HistoryError           the history of calls cannot be read, or a query of it is wrong
-    │   └── IndexDamaged       the index must be made anew from the ledgers
+    │   └── IndexUnavailable   the index cannot be read or written now
+    │       └── IndexDamaged   it must be made anew from the ledgers
     ├── NotThere               there is nothing with the requested name
     ├── AccountRefused         an act on accounts is impossible: a taken name, a weak password
     ├── RequestRefused         a request to the admin port is refused, with a status and a code
@@ -305,7 +306,11 @@ class HistoryError(CordboardError):
     """The history of calls cannot be read or written, or a query of it is wrong."""
 
 
-class IndexDamaged(HistoryError):
+class IndexUnavailable(HistoryError):
+    """The index of calls cannot be read or written now."""
+
+
+class IndexDamaged(IndexUnavailable):
     """The index of calls is damaged; it can be made anew from the ledgers."""
 
 

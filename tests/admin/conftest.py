@@ -7,6 +7,7 @@ import datetime
 import json
 import secrets
 import time
+import wave
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, cast
 
 import httpx2
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
@@ -60,6 +62,7 @@ from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.measured import Cell, Measured
 from cordboard.history.sql_store import SqlHistoryStore
+from cordboard.history.views import Views
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
@@ -322,7 +325,6 @@ class Room:
         self.fake.source = ConfigSource(path, {})
         self.fake.versions = Versions(folder / "admin" / "versions", path)
         self.errors: list[str] = []
-        self.history = IndexKeeper(folder / "calls", SqlHistoryStore(folder / "calls"))
         self.ended: list[tuple[str, Measured]] = []
         """Calls that alarms count."""
         self.outbox = Outbox()
@@ -334,6 +336,11 @@ class Room:
             Notifier(lambda: watched, self.outbox),
             folder / "alarms.json",
         )
+        self.calls_folder = folder / "calls"
+        self.on_record = [Told(f"call-{name}", context=name) for name in ("demo", "sales")]
+        """Ledgers that are there from the beginning."""
+        self.has_history = True
+        self.keeper: IndexKeeper | None = None
         self.may_check = asyncio.Event()
         """Unless set, a check of the set-up goes on."""
         self.may_check.set()
@@ -345,7 +352,6 @@ class Room:
             calls=lambda: cast(Mapping[str, Call], self.calls),
             trials=cast(ToolTrials, self.trials),
             usage=ToolUsageFiles(self.usage, folder / "calls"),
-            calls_directory=folder / "calls",
             examples=ToolExamples(folder / "admin"),
             providers=self._provider_desk(config),
             browser=self.browser_calls,
@@ -354,8 +360,10 @@ class Room:
             config=lambda: self.running,
             source=self.fake.source,
             editing=self.editing(),
+            versions=None,
+            history=self._history,
+            views=Views(folder / "admin" / "views.json"),
             setup=self._setup,
-            history=lambda: self.history,
             alarms=self.alarms,
             internal_error=self.errors.append,
             paces=Paces(self.clock),
@@ -404,6 +412,21 @@ class Room:
 
     async def _dial(self, dialled: Dialled) -> DialledLine:
         raise LineError(f"there is no {dialled.extension} here")
+
+    def _history(self) -> IndexKeeper | None:
+        """Begun at its first use: most tests have none."""
+        if self.keeper is None and self.has_history:
+            for each in self.on_record:
+                each.write(self.calls_folder)
+            self.keeper = IndexKeeper(self.calls_folder, SqlHistoryStore(self.calls_folder))
+            self.keeper.start()
+            self.keeper.catch_up()
+        return self.keeper
+
+    def close(self) -> None:
+        self.services.close()
+        if self.keeper is not None:
+            self.keeper.close()
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()
@@ -600,6 +623,21 @@ def code(answer: httpx2.Response) -> str:
     return str(error.get("code", "")) if isinstance(error, dict) else ""
 
 
+def record(room: Room, call_id: str, seconds: float = 0.1) -> bytes:
+    """Give a call on record a sound of its own; return its samples."""
+    (told,) = (each for each in room.on_record if each.call_id == call_id)
+    told.recording = f"{told.file.removesuffix('.jsonl')}.wav"
+    samples = bytes(range(256)) * (int(seconds * 8000) * 4 // 256)
+    path = room.calls_folder / told.recording
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(samples)
+    return samples
+
+
 def foreign_name() -> str:
     return f"{secrets.token_hex(4)}.example"
 
@@ -608,4 +646,4 @@ def foreign_name() -> str:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     made = Room(tmp_path, AdminUi())
     yield made
-    made.services.close()
+    made.close()

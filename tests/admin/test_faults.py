@@ -216,7 +216,7 @@ async def test_a_slow_client_is_given_up_while_others_are_answered(
     assert got == b"" or got.startswith(b"HTTP/1.1 408")
     writer.close()
     await server.close()
-    room.services.close()
+    room.close()
 
 
 async def test_a_client_that_reads_no_answers_is_given_up(
@@ -259,7 +259,7 @@ async def test_more_requests_than_room_are_refused_at_once(tmp_path: Path) -> No
     assert {answer.headers.get("retry-after") for answer in answers} == {None, "1"}
     room.fake.hold.set()
     await asyncio.gather(*waiting, return_exceptions=True)
-    room.services.close()
+    room.close()
 
 
 async def test_refused_changes_do_not_fill_the_audit(room: Room) -> None:
@@ -282,7 +282,7 @@ async def test_refused_requests_take_no_place(tmp_path: Path) -> None:
     room.fake.hold.set()
     assert (await waiting).status_code == 200
     assert (await room.browser("anna").get("/engine")).status_code == 200
-    room.services.close()
+    room.close()
 
 
 async def test_malformed_bodies_are_named(room: Room) -> None:
@@ -385,7 +385,7 @@ async def test_dripping_sign_ins_leave_room_for_those_who_are_signed_in(tmp_path
     for writer in writers:
         writer.close()
     await server.close()
-    room.services.close()
+    room.close()
 
 
 def test_an_unwritable_folder_is_one_clear_error(tmp_path: Path) -> None:

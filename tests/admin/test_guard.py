@@ -203,7 +203,7 @@ async def test_cookies_are_bound_to_https_where_there_is_https(tmp_path: Path) -
         )
         assert answer.status_code == 200
         made.append(answer)
-        room.services.close()
+        room.close()
     local, secure = (answer.headers["set-cookie"] for answer in made)
     assert local.startswith("cordboard-15001=")
     assert secure.startswith("__Host-cordboard=")
@@ -254,4 +254,4 @@ async def test_a_proxy_that_adds_a_line_of_its_own_is_believed_and_not_its_clien
         answer = await client.post("/api/v1/session", json=wrong, headers=sent)
     assert code(answer) == "unencrypted"
     assert [entry["client"] for entry in room.entries()] == ["203.0.113.9"]
-    room.services.close()
+    room.close()

@@ -10,7 +10,6 @@ import pytest
 from cordboard.accounts.rights import Role
 from cordboard.calls import events
 from cordboard.calls.ledger_file import encode_event
-from cordboard.history.indexer import Indexer
 
 from .conftest import Room, code
 
@@ -20,6 +19,7 @@ NOW = datetime.datetime.now().astimezone()
 def record(room: Room, folder: Path, call_id: str, context: str, tool: str = "") -> None:
     """Write the ledger of a call into the index."""
     directory = folder / "calls"
+    room.on_record.clear()
     at = NOW.isoformat(timespec="milliseconds")
     lines = [
         (0, events.Offered(call_id, at, "asterisk", "+4530", "", "100")),
@@ -32,7 +32,9 @@ def record(room: Room, folder: Path, call_id: str, context: str, tool: str = "")
     path = directory / f"{NOW:%Y-%m-%d}" / f"{call_id}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(encode_event(at_ms, event) for at_ms, event in lines))
-    Indexer(directory, room.history.store).catch_up()
+    keeper = room.services.history()
+    assert keeper is not None
+    keeper.catch_up()
 
 
 async def test_a_measure_over_time_with_the_filters_of_its_calls(

@@ -18,8 +18,9 @@ from cordboard.chat.tool_examples import ToolExample
 from cordboard.config.files import digest_of
 from cordboard.config.schema import AdminUi
 from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.history.views import View
 
-from .conftest import CONFIG, GOOD, STORED, Browser, Room, code
+from .conftest import CONFIG, GOOD, STORED, Browser, Room, code, record
 
 ROOT = Path(__file__).parents[2]
 DIGEST = digest_of(CONFIG.encode())
@@ -43,6 +44,11 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/drafts/{draft}"): {"text": CONFIG, "base": DIGEST},
     ("PUT", "/secrets/{secret}"): {"value": "hunter2hunter2"},
     ("POST", "/alarms/{alarm}/acknowledge"): {"note": "I see"},
+    ("PUT", "/calls/{call_id}/notes"): {"revision": "", "notes": [{"text": "call back"}]},
+    ("PUT", "/calls/{call_id}/tags"): {"revision": "", "tags": ["refund"]},
+    ("PUT", "/calls/{call_id}/review"): {"revision": "", "review": "good"},
+    ("POST", "/erasures"): {"number": "+4533112233"},
+    ("PUT", "/views/{view_id}"): {"name": "Failed", "filters": {"outcome": ["failed"]}},
     ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
     ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
 }
@@ -69,6 +75,7 @@ ABOUT_ALL = {
     Permission.PROVIDERS_CHECK,
     Permission.SECRETS_LIST,
     Permission.SECRETS_WRITE,
+    Permission.DATA_ERASE,
 }
 
 
@@ -121,6 +128,14 @@ def of_configuration(room: Room, endpoint: Endpoint, path: str) -> str:
     return path.replace("{secret}", "SHOP_KEY")
 
 
+def of_calls(room: Room, endpoint: Endpoint, context: str) -> None:
+    """Record a call that is to be heard; end those that are to be erased."""
+    if endpoint.path.endswith(("/peaks", "/audio")):
+        record(room, f"call-{context}")
+    elif (endpoint.method, endpoint.path) == ("DELETE", "/calls/{call_id}"):
+        room.calls.clear()
+
+
 def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
@@ -129,18 +144,17 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     path = of_configuration(room, endpoint, path)
     path = path.replace("{measure}", "calls").replace("{alarm}", f"{context}-busy")
     body = BODIES.get((endpoint.method, endpoint.path))
+    path = path.replace("{view_id}", "mine")
+    of_calls(room, endpoint, context)
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
     elif "{example_id}" in path:
         room.services.examples.put(ToolExample("one", "look", context, "", {}, "x", "y"))
         path = path.replace("{name}", "look").replace("{example_id}", "one")
         body = {"context": context, "arguments": {}} if endpoint.method == "PUT" else None
-    elif path == "/tools/{name}/why":
-        path = f"/tools/look/why?context={context}"
-    elif "{name}" in path and endpoint.method == "GET":
-        path = path.replace("{name}", "look")
     elif "{name}" in path:
-        path, body = path.replace("{name}", "look"), {"context": context}
+        path = path.replace("{name}", "look").replace("/why", f"/why?context={context}")
+        body = body if endpoint.method == "GET" else {"context": context}
     elif "{session_id}" in path:
         room.accounts.begin_session("victim", "10.1.1.1", STORED)
         path = path.replace("{session_id}", room.accounts.sessions()[0].id)
@@ -161,6 +175,8 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
 
 def prepared(room: Room, endpoint: Endpoint, caller: str, body: Any) -> Any:
     """A body that depends on the caller: the code of a second factor."""
+    if endpoint.path == "/views/{view_id}" and endpoint.method != "PUT":
+        room.services.views.put(View("mine", caller, "Mine", False, {}, ()))
     if endpoint.path != "/session/factor/confirm":
         return body
     if caller in ("nobody", "key"):
@@ -200,7 +216,7 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
             found[caller] = 200  # filtered
         wanted = expected(endpoint, caller, context)
         lines = room.entries()
-        if endpoint.method == "GET" or not endpoint.audit:
+        if not endpoint.audit:
             assert lines == []
         elif wanted == 200:
             assert [line["action"] for line in lines] == [endpoint.audit], answer.text
@@ -212,7 +228,7 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
             )
         else:
             assert lines == []
-        room.services.close()
+        room.close()
     assert found == {caller: expected(endpoint, caller, context) for caller in CALLERS}
 
 

@@ -14,7 +14,7 @@ from cordboard.accounts.rights import Grant, Permission, Role
 from cordboard.chat.tool_examples import MOST_BYTES, MOST_OF_TOOL, ToolExample, ToolExamples
 from cordboard.errors import StoreUnavailable, ToolExampleRefused
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.history.indexer import Indexer
+from cordboard.history.indexer import Indexer, IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.tools.tool import Effects, ToolSpec
 
@@ -156,7 +156,7 @@ LEDGER = Path(__file__).parents[2] / "src" / "cordboard" / "calls" / "example_le
 
 
 async def test_real_uses_come_from_the_ledgers_and_words_by_grant(room: Room) -> None:
-    day = room.services.calls_directory / "2026-11-21"
+    day = room.calls_folder / "2026-11-21"
     day.mkdir(parents=True)
     text = LEDGER.read_text()
     (day / "call-1.jsonl").write_text(text)
@@ -171,10 +171,10 @@ async def test_real_uses_come_from_the_ledgers_and_words_by_grant(room: Room) ->
     context = next(
         line["context"] for line in map(json.loads, text.splitlines()) if "context" in line
     )
-    store = SqlHistoryStore(room.services.calls_directory)
+    store = SqlHistoryStore(room.calls_folder)
     try:
-        await asyncio.to_thread(Indexer(room.services.calls_directory, store).catch_up)
-        room.services.history = lambda: store
+        await asyncio.to_thread(Indexer(room.calls_folder, store).catch_up)
+        room.services.history = lambda: IndexKeeper(room.calls_folder, store)
         room.add("vera", Role.VIEWER)
         room.add("paula", Role.VIEWER, (Grant.PERSONAL,))
         room.add("sally", Role.VIEWER, (Grant.PERSONAL,), ("nothing-*",))

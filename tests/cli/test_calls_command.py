@@ -1,9 +1,11 @@
-"""`cordboard calls list|show|draw`: any call on record, by id, beginning of an id, or file."""
+"""`cordboard calls list|show|draw|bundle`: any call on record, by id, its beginning, or file."""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
+import zipfile
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -146,6 +148,22 @@ def test_a_call_is_drawn_with_its_recording(calls: Calls, tmp_path: Path) -> Non
     caller, agent = _voices(output)
     assert [_loud(caller, second) for second in (1, 4, 8)] == [False, True, False]
     assert not any(_loud(agent, second) for second in range(10))
+
+
+def test_a_call_is_put_into_one_file_for_another_person(calls: Calls, tmp_path: Path) -> None:
+    ledger = calls.add("id", "2026-11-21T19:12:13.261+00:00")
+    output = tmp_path / "call.zip"
+    output.write_text("an older one")
+    done = calls.typed("bundle", "id", "-o", str(output))
+    assert (done.status, done.err, done.out) == (0, "", f"{output}\n")
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    with zipfile.ZipFile(output) as file:
+        assert file.testzip() is None
+        assert file.read("ledger.jsonl") == ledger.read_bytes()
+        assert json.loads(file.read("call.json"))["row"]["id"] == "id"
+        assert "config.txt" in file.namelist(), "the version of the example is not kept here"
+    done = calls.typed("bundle", "id", "-o", "/nowhere/x.zip")
+    assert (done.status, "cannot be written" in done.err) == (1, True)
 
 
 def test_a_call_without_a_recording_is_drawn_with_blocks(calls: Calls, tmp_path: Path) -> None:

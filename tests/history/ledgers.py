@@ -38,6 +38,7 @@ class Told:
     interrupted: str | None = None
     recording: str = ""
     ended: bool = True
+    config: str = ""
     more: list[tuple[int, LedgerEvent]] = field(default_factory=list)
 
     @property
@@ -50,7 +51,14 @@ class Told:
             (
                 0,
                 events.Offered(
-                    self.call_id, at, self.source, self.number, self.name, "100", test=self.test
+                    self.call_id,
+                    at,
+                    self.source,
+                    self.number,
+                    self.name,
+                    "100",
+                    test=self.test,
+                    config=self.config,
                 ),
             ),
             (1, events.Bound(self.context, self.provider, 1, [])),

@@ -107,7 +107,7 @@ def test_a_running_call_and_another_file(tmp_path: Path) -> None:
     call = Told("a", ended=False)
     path = call.write(tmp_path)
     record = read_call(tmp_path, call.file)
-    assert (record.row.outcome, record.recording.state) == ("not ended", "none")
+    assert (record.row.outcome, record.recording.state) == ("not ended", "off")
     path.write_bytes(b'{"type":"x"}\n')
     with pytest.raises(HistoryError, match=r"2026-11-20/a.jsonl is not the ledger of a call"):
         read_call(tmp_path, call.file)

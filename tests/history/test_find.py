@@ -220,3 +220,18 @@ def test_refused_offers_are_listed_too(history: History) -> None:
     assert history.store.facets(CallQuery())["reason"] == {
         "busy": 1, "no_agent": 1, "caller_hangup": 1,
     }  # fmt: skip
+
+
+def test_calls_are_found_by_the_version_of_their_configuration_and_contexts_are_listed(
+    history: History,
+) -> None:
+    history.add(
+        Told("a", config="1" * 64),
+        Told("b", config="2" * 64, context="sales"),
+        Told("c", context="sales"),
+    )
+    refuse(history.directory, "r")
+    history.indexer.catch_up()
+    assert history.ids(config="2" * 64) == ["b"]
+    assert sorted(history.ids(config=["1" * 64, "2" * 64])) == ["a", "b"]
+    assert sorted(history.store.contexts()) == ["", "booking", "sales"]

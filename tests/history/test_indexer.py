@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import shutil
 import sqlite3
 import stat
 import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -16,11 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordboard.errors import HistoryError, IndexDamaged
+from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
 from cordboard.history.indexer import Indexer, IndexKeeper
 from cordboard.history.notes import Notes, read_notes, write_notes
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.sql_store import SqlHistoryStore
+from cordboard.history.sql_store import _delete as sql_store_delete
 from cordboard_testkit.patience import until
 
 from .conftest import History
@@ -78,6 +82,36 @@ def test_every_refused_offer_of_a_quiet_day_is_listed(history: History) -> None:
     refuse(history.directory, "r2")
     history.indexer.catch_up()
     assert history.ids() == ["r2", "r1"]
+
+
+def test_of_a_long_file_of_refused_offers_only_the_new_lines_are_read(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        refuse(history.directory, f"r{number}")
+    history.indexer.catch_up()
+
+    def whole(path: Path) -> bytes:
+        raise AssertionError(f"{path} was read whole")
+
+    refuse(history.directory, "r3")
+    with monkeypatch.context() as patched:
+        patched.setattr("cordboard.history.indexer.read_ledger", whole)
+        history.indexer.catch_up()
+    assert sorted(history.ids()) == ["r0", "r1", "r2", "r3"]
+
+
+def test_two_processes_that_follow_refused_offers_list_each_once(history: History) -> None:
+    other = Indexer(history.directory, history.store)
+    refuse(history.directory, "r0")
+    history.indexer.catch_up()
+    other.catch_up()
+    for number, indexer in enumerate((other, history.indexer, other, history.indexer), 1):
+        refuse(history.directory, f"r{number}")
+        indexer.catch_up()
+    history.indexer.catch_up()
+    history.indexer.catch_up()
+    assert sorted(history.ids()) == ["r0", "r1", "r2", "r3", "r4"]
 
 
 def test_a_ledger_is_not_left_out_because_files_are_short(
@@ -333,6 +367,56 @@ async def test_the_keeper_can_be_asked_to_look_now(tmp_path: Path) -> None:
         assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
     finally:
         keeper.close()
+
+
+async def test_the_keeper_brings_the_index_up_to_date_on_request_or_says_why_not(
+    tmp_path: Path,
+) -> None:
+    store = SqlHistoryStore(tmp_path)
+    keeper = IndexKeeper(tmp_path, store, interval=3600)
+    keeper.start()
+    for call_id in "abc":
+        Told(call_id).write(tmp_path)
+        await asyncio.to_thread(keeper.catch_up)
+        assert call_id in {row.id for row in store.find(CallQuery()).rows}
+    shutil.rmtree(tmp_path / "history")
+    (tmp_path / "history").write_text("not a folder")
+    with pytest.raises(IndexUnavailable, match="cannot be made"):
+        await asyncio.to_thread(keeper.catch_up)
+    (tmp_path / "history").unlink()
+    await asyncio.to_thread(keeper.catch_up)
+    keeper.close()
+    with pytest.raises(IndexUnavailable, match="closed"):
+        keeper.catch_up()
+
+
+def test_only_one_process_at_a_time_makes_the_index_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that delete the file at once, one would go on with a file that has no name."""
+    Told("a").write(tmp_path)
+    stores = [store_of(tmp_path) for _ in "ab"]
+    entered = [threading.Event(), threading.Event()]
+    other = threading.Thread(target=stores[1].recreate)
+    overlapped: list[bool] = []
+
+    def delete(path: Path) -> None:
+        if not entered[0].is_set():
+            entered[0].set()
+            other.start()
+            overlapped.append(entered[1].wait(0.3))
+        else:
+            entered[1].set()
+        sql_store_delete(path)
+
+    monkeypatch.setattr("cordboard.history.sql_store._delete", delete)
+    stores[0].recreate()
+    other.join()
+    assert overlapped == [False]
+    for store in stores:
+        Indexer(tmp_path, store).catch_up()
+        assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
+        store.close()
 
 
 async def listed(directory: Path, expected: list[str]) -> None:

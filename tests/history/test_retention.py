@@ -32,7 +32,17 @@ def test_old_ledgers_go_with_their_notes(tmp_path: Path) -> None:
     assert not ledger.parent.exists()
 
 
-def test_what_the_engine_has_not_written_and_recordings_stay(tmp_path: Path) -> None:
+def test_no_recording_outlives_its_ledger(tmp_path: Path) -> None:
+    """Without it, nobody finds the recording, and no erasure by number reaches it."""
+    ledger = Told("a", recording="2026-11-20/a.wav").write(tmp_path)
+    for suffix in (".wav", ".peaks"):
+        ledger.with_suffix(suffix).write_bytes(b"sound")
+    old(ledger, 5)
+    assert sweep_ledgers(tmp_path, 4, TODAY) == 1
+    assert not ledger.parent.exists()
+
+
+def test_what_the_engine_has_not_written_stays(tmp_path: Path) -> None:
     ledger = old(Told("a").write(tmp_path), 5)
     stays = [ledger.with_name(name) for name in ("mine.jsonl", "mine.txt", "a.wav", "link.jsonl")]
     for path in stays[:3]:

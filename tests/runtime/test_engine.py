@@ -572,6 +572,21 @@ async def test_the_index_of_calls_follows_the_ledgers_while_the_engine_runs(tmp_
 
 
 @pytest.mark.usefixtures("lent_models")
+@pytest.mark.parametrize("enabled", [None, False])
+async def test_the_admin_port_brings_the_index_of_calls_unless_it_is_switched_off(
+    tmp_path: Path, enabled: bool | None
+) -> None:
+    admin = {"ui": {"enabled": True, "port": 0, "data": str(tmp_path / "admin")}}
+    calls = {"directory": str(tmp_path / "calls"), "index": {"enabled": enabled}}
+    engine = Engine(offline(tmp_path, calls=calls, admin=admin))
+    await engine.start()
+    try:
+        assert (engine.view.history is not None) == (enabled is None)
+    finally:
+        await engine.stop(grace=0)
+
+
+@pytest.mark.usefixtures("lent_models")
 async def test_an_index_that_cannot_be_made_is_shown_and_keeps_no_one_from_calling(
     tmp_path: Path,
 ) -> None:

@@ -1148,6 +1148,279 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List calls and refused offers that match, the newest first. */
+        get: operations["list_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count calls and refused offers by the values of each filter. */
+        get: operations["count_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export all calls that match, as CSV or JSON lines. */
+        get: operations["export_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show one call in full: turns, waits by stage, tools, marks, usage, recording, notes.
+         * @description A running call is shown as far as it is. Of a refused offer there is only the row.
+         */
+        get: operations["show_call"];
+        put?: never;
+        post?: never;
+        /** Erase a call with all its files. It cannot be undone; `POST /erasures` says first what would go. */
+        delete: operations["erase_call"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/ledger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Give the ledger as it is, JSON lines. The lines are full of words and numbers. */
+        get: operations["show_ledger"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/picture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Draw a call as SVG: both voices, tools, and each wait stage by stage.
+         * @description With the permission `recordings.play` it has the voices of the recording.
+         */
+        get: operations["draw_picture"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Give a call as a ZIP file: the call, its picture, its ledger, the change of configuration before it, and its sound.
+         * @description The ledger needs the permission `personal`, the sound `recordings.play`; else they are left out.
+         */
+        get: operations["bundle_call"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Replace the notes of a call; one may change one's own only. */
+        put: operations["write_call_notes"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Replace the tags of a call. */
+        put: operations["tag_call"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Say whether a call was good or bad, and why. */
+        put: operations["review_call"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase a call, or all calls of a number, with all their files.
+         * @description By default it only says what would go.
+         */
+        post: operations["erase_calls"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/peaks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Give the loudness of a recording, to draw it: 50 times a second four int8, the least and the greatest sample of the caller, then of the agent. */
+        get: operations["draw_peaks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/audio": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Give the sound of a call as PCM WAV, or the range of it that the header `Range` asks for.
+         * @description The audit has one line for each session and call.
+         */
+        get: operations["play"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List one's own views, and those that others share. */
+        get: operations["list_views"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/views/{view_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a view of one's own, or a shared one. */
+        get: operations["show_view"];
+        /** Save a view under an id of one's choice, or replace one's own. */
+        put: operations["save_view"];
+        post?: never;
+        /** Delete a view of one's own. */
+        delete: operations["delete_view"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -1335,6 +1608,31 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * Answer
+         * @description The agent's words in one turn.
+         */
+        Answer: {
+            /**
+             * Begin Ms
+             * @description First audible sample; None if it was never heard.
+             */
+            begin_ms: number | null;
+            /** End Ms */
+            end_ms: number | null;
+            /** Text */
+            text: string;
+            /**
+             * Heard
+             * @description The part that the caller heard.
+             */
+            heard: string;
+            /**
+             * Cut
+             * @description True if the caller interrupted it.
+             */
+            cut: boolean;
+        };
         /** AuditEntries */
         AuditEntries: {
             /**
@@ -1461,6 +1759,204 @@ export interface components {
              * @description Seconds within which the page must connect.
              */
             expires_in: number;
+        };
+        /** CallFacets */
+        CallFacets: {
+            /**
+             * Facets
+             * @description Number of calls by filter and value; each filter is counted as if it were not set.
+             */
+            facets: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+        };
+        /** CallPage */
+        CallPage: {
+            /**
+             * Rows
+             * @description The newest first.
+             */
+            rows: components["schemas"]["CallRow"][];
+            /**
+             * Next
+             * @description Cursor of the next page; empty on the last one.
+             */
+            next: string;
+            /** Took Ms */
+            took_ms: number;
+            /**
+             * Up To Date
+             * @description False while the index is made, or cannot be brought up to date: calls may be missing.
+             */
+            up_to_date: boolean;
+        };
+        /**
+         * CallRecord
+         * @description One call.
+         */
+        CallRecord: {
+            row: components["schemas"]["CallRow"];
+            /** Connected Ms */
+            connected_ms: number | null;
+            /** Turns */
+            turns: components["schemas"]["TurnRecord"][];
+            /** Tools */
+            tools: components["schemas"]["ToolRecord"][];
+            /**
+             * Marks
+             * @description In the order of time.
+             */
+            marks: components["schemas"]["Mark"][];
+            /** Used */
+            used: components["schemas"]["UsedRecord"][];
+            /** Troubles */
+            troubles: string[];
+            recording: components["schemas"]["RecordingRecord"];
+            notes: components["schemas"]["Notes"];
+            /**
+             * Notes Revision
+             * @description For `notes.write_notes`.
+             */
+            notes_revision: string;
+        };
+        /**
+         * CallRow
+         * @description One call, or one offer that was refused, in a list.
+         */
+        CallRow: {
+            /**
+             * Id
+             * @description Name of its ledger without the suffix; usually the call's id.
+             */
+            id: string;
+            /**
+             * File
+             * @description Ledger, relative to `calls.directory`; of a refused offer, that day's file of them.
+             */
+            file: string;
+            /**
+             * Started At
+             * @description ISO 8601 with zone.
+             */
+            started_at: string;
+            /**
+             * Started Ms
+             * @description The same moment, ms since 1970.
+             */
+            started_ms: number;
+            /**
+             * Source
+             * @default
+             */
+            source: string;
+            /**
+             * Caller Number
+             * @default
+             */
+            caller_number: string;
+            /**
+             * Caller Name
+             * @default
+             */
+            caller_name: string;
+            /**
+             * Called Number
+             * @default
+             */
+            called_number: string;
+            /**
+             * Context
+             * @default
+             */
+            context: string;
+            /**
+             * Provider
+             * @default
+             */
+            provider: string;
+            /**
+             * Outcome
+             * @description `refused` for an offer that was refused; `not ended` while the call runs.
+             * @default
+             */
+            outcome: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /**
+             * Duration Ms
+             * @default null
+             */
+            duration_ms: number | null;
+            /**
+             * Turns
+             * @description Turns in which the caller spoke.
+             * @default 0
+             */
+            turns: number;
+            /**
+             * Interruptions
+             * @default 0
+             */
+            interruptions: number;
+            /**
+             * Waited Ms
+             * @description The longest of the caller's waits.
+             * @default null
+             */
+            waited_ms: number | null;
+            /**
+             * Cost
+             * @default null
+             */
+            cost: number | null;
+            /**
+             * Currency
+             * @default
+             */
+            currency: string;
+            /**
+             * Recorded
+             * @default false
+             */
+            recorded: boolean;
+            /**
+             * Review
+             * @description `good`, `bad`, or empty.
+             * @default
+             */
+            review: string;
+            /**
+             * Config
+             * @description Version of the configuration that it ran on: SHA-256 of the file; empty if unknown.
+             * @default
+             */
+            config: string;
+            /**
+             * Tools
+             * @default []
+             */
+            tools: string[];
+            /**
+             * Tools Failed
+             * @default []
+             */
+            tools_failed: string[];
+            /**
+             * Troubles
+             * @description Parts of the call that failed, once each.
+             * @default []
+             */
+            troubles: string[];
+            /**
+             * Tags
+             * @default []
+             */
+            tags: string[];
         };
         /**
          * CallState
@@ -2007,6 +2503,51 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** Erased */
+        Erased: {
+            /**
+             * Erased
+             * @description False: nothing was done.
+             */
+            erased: boolean;
+            /** Calls */
+            calls: string[];
+            /** Files */
+            files: number;
+            /**
+             * Refused
+             * @description Offers that were refused.
+             */
+            refused: string[];
+            /**
+             * Running
+             * @description Calls that have not ended. They are left out: try again afterwards.
+             */
+            running: string[];
+        };
+        /**
+         * ErasureOf
+         * @description Either `call` or `number`.
+         */
+        ErasureOf: {
+            /**
+             * Call
+             * @default
+             */
+            call: string;
+            /**
+             * Number
+             * @description All calls of this caller, by exactly this number.
+             * @default
+             */
+            number: string;
+            /**
+             * Dry Run
+             * @description Only say what would go.
+             * @default true
+             */
+            dry_run: boolean;
+        };
         /** Example */
         Example: {
             /** Id */
@@ -2033,6 +2574,281 @@ export interface components {
              * @description Of the contexts within the caller's scope.
              */
             examples: components["schemas"]["Example"][];
+        };
+        /** ExportOf */
+        ExportOf: {
+            /**
+             * Text
+             * @default null
+             */
+            text: string | null;
+            /**
+             * Who
+             * @default null
+             */
+            who: ("caller" | "agent") | null;
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            /**
+             * Number
+             * @default null
+             */
+            number: string | null;
+            /**
+             * Number Prefix
+             * @default null
+             */
+            number_prefix: string | null;
+            /**
+             * Number Last4
+             * @default null
+             */
+            number_last4: string | null;
+            /**
+             * Called
+             * @default null
+             */
+            called: string | null;
+            /**
+             * Since
+             * @default null
+             */
+            since: string | null;
+            /**
+             * Until
+             * @default null
+             */
+            until: string | null;
+            /**
+             * Waited Over Ms
+             * @default null
+             */
+            waited_over_ms: number | null;
+            /**
+             * Longer Ms
+             * @default null
+             */
+            longer_ms: number | null;
+            /**
+             * Shorter Ms
+             * @default null
+             */
+            shorter_ms: number | null;
+            /**
+             * Cost Over
+             * @default null
+             */
+            cost_over: string | null;
+            /**
+             * Context
+             * @default null
+             */
+            context: string[] | null;
+            /**
+             * Provider
+             * @default null
+             */
+            provider: string[] | null;
+            /**
+             * Source
+             * @default null
+             */
+            source: string[] | null;
+            /**
+             * Outcome
+             * @default null
+             */
+            outcome: string[] | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason: string[] | null;
+            /**
+             * Interrupted
+             * @default null
+             */
+            interrupted: string[] | null;
+            /**
+             * Recorded
+             * @default null
+             */
+            recorded: string[] | null;
+            /**
+             * Review
+             * @default null
+             */
+            review: string[] | null;
+            /**
+             * Config
+             * @default null
+             */
+            config: string[] | null;
+            /**
+             * Tool
+             * @default null
+             */
+            tool: string[] | null;
+            /**
+             * Tool Failed
+             * @default null
+             */
+            tool_failed: string[] | null;
+            /**
+             * Trouble
+             * @default null
+             */
+            trouble: string[] | null;
+            /**
+             * Tag
+             * @default null
+             */
+            tag: string[] | null;
+            /**
+             * Format
+             * @default csv
+             * @enum {string}
+             */
+            format: "csv" | "jsonl";
+        };
+        /**
+         * Filters
+         * @description As `docs/history.md` describes them. Those of one key are alternatives.
+         */
+        Filters: {
+            /**
+             * Text
+             * @default null
+             */
+            text: string | null;
+            /**
+             * Who
+             * @default null
+             */
+            who: ("caller" | "agent") | null;
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            /**
+             * Number
+             * @default null
+             */
+            number: string | null;
+            /**
+             * Number Prefix
+             * @default null
+             */
+            number_prefix: string | null;
+            /**
+             * Number Last4
+             * @default null
+             */
+            number_last4: string | null;
+            /**
+             * Called
+             * @default null
+             */
+            called: string | null;
+            /**
+             * Since
+             * @default null
+             */
+            since: string | null;
+            /**
+             * Until
+             * @default null
+             */
+            until: string | null;
+            /**
+             * Waited Over Ms
+             * @default null
+             */
+            waited_over_ms: number | null;
+            /**
+             * Longer Ms
+             * @default null
+             */
+            longer_ms: number | null;
+            /**
+             * Shorter Ms
+             * @default null
+             */
+            shorter_ms: number | null;
+            /**
+             * Cost Over
+             * @default null
+             */
+            cost_over: string | null;
+            /**
+             * Context
+             * @default null
+             */
+            context: string[] | null;
+            /**
+             * Provider
+             * @default null
+             */
+            provider: string[] | null;
+            /**
+             * Source
+             * @default null
+             */
+            source: string[] | null;
+            /**
+             * Outcome
+             * @default null
+             */
+            outcome: string[] | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason: string[] | null;
+            /**
+             * Interrupted
+             * @default null
+             */
+            interrupted: string[] | null;
+            /**
+             * Recorded
+             * @default null
+             */
+            recorded: string[] | null;
+            /**
+             * Review
+             * @default null
+             */
+            review: string[] | null;
+            /**
+             * Config
+             * @default null
+             */
+            config: string[] | null;
+            /**
+             * Tool
+             * @default null
+             */
+            tool: string[] | null;
+            /**
+             * Tool Failed
+             * @default null
+             */
+            tool_failed: string[] | null;
+            /**
+             * Trouble
+             * @default null
+             */
+            trouble: string[] | null;
+            /**
+             * Tag
+             * @default null
+             */
+            tag: string[] | null;
         };
         /** Finding */
         Finding: {
@@ -2086,6 +2902,86 @@ export interface components {
              * @description Its number; the next count of `played` begins here.
              */
             flush: number;
+        };
+        /** GivenNote */
+        GivenNote: {
+            /** Text */
+            text: string;
+            /**
+             * At
+             * @description Empty, and `by` too, for a new note.
+             * @default
+             */
+            at: string;
+            /**
+             * By
+             * @default
+             */
+            by: string;
+        };
+        /** GivenNotes */
+        GivenNotes: {
+            /**
+             * Revision
+             * @description Of the notes that were shown; empty if there were none.
+             */
+            revision: string;
+            /**
+             * Notes
+             * @description All that shall be there. One's own may be left out; those of others stay as they are.
+             */
+            notes: components["schemas"]["GivenNote"][];
+        };
+        /** GivenReview */
+        GivenReview: {
+            /**
+             * Revision
+             * @description Of the notes that were shown; empty if there were none.
+             */
+            revision: string;
+            /**
+             * Review
+             * @enum {string}
+             */
+            review: "" | "good" | "bad";
+            /**
+             * Why
+             * @default
+             */
+            why: string;
+        };
+        /** GivenTags */
+        GivenTags: {
+            /**
+             * Revision
+             * @description Of the notes that were shown; empty if there were none.
+             */
+            revision: string;
+            /** Tags */
+            tags: string[];
+        };
+        /** GivenView */
+        GivenView: {
+            /** Name */
+            name: string;
+            /**
+             * Shared
+             * @default false
+             */
+            shared: boolean;
+            /**
+             * Filters
+             * @description By the names of the filters of `GET /calls`.
+             * @default {}
+             */
+            filters: {
+                [key: string]: string[];
+            };
+            /**
+             * Columns
+             * @default []
+             */
+            columns: string[];
         };
         /**
          * Grant
@@ -2275,17 +3171,20 @@ export interface components {
         };
         /**
          * Mark
-         * @description Answer `mark_done` when the sound before it has been played, and that behind it begins.
+         * @description A moment that matters.
          */
         Mark: {
+            /** At Ms */
+            at_ms: number;
+            /** Until Ms */
+            until_ms: number | null;
             /**
-             * Type
-             * @default mark
-             * @constant
+             * Kind
+             * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`.
              */
-            type: "mark";
-            /** Name */
-            name: number;
+            kind: string;
+            /** Text */
+            text: string;
         };
         /**
          * MarkDone
@@ -2298,6 +3197,20 @@ export interface components {
              * @constant
              */
             type: "mark_done";
+            /** Name */
+            name: number;
+        };
+        /**
+         * MarkHere
+         * @description Answer `mark_done` when the sound before it has been played, and that behind it begins.
+         */
+        MarkHere: {
+            /**
+             * Type
+             * @default mark
+             * @constant
+             */
+            type: "mark";
             /** Name */
             name: number;
         };
@@ -2497,6 +3410,62 @@ export interface components {
             /** Name */
             name: string;
         };
+        /**
+         * Note
+         * @description One note.
+         */
+        Note: {
+            /**
+             * At
+             * @description ISO 8601 with zone.
+             */
+            at: string;
+            /** By */
+            by: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * Notes
+         * @description All that was added to one call.
+         */
+        Notes: {
+            /**
+             * Notes
+             * @default []
+             */
+            notes: components["schemas"]["Note"][];
+            /**
+             * Tags
+             * @default []
+             */
+            tags: string[];
+            /**
+             * Review
+             * @description `good`, `bad`, or empty: not reviewed.
+             * @default
+             */
+            review: string;
+            /**
+             * Review Why
+             * @default
+             */
+            review_why: string;
+            /**
+             * Reviewed By
+             * @default
+             */
+            reviewed_by: string;
+        };
+        /** NotesNow */
+        NotesNow: {
+            notes: components["schemas"]["Notes"];
+            /**
+             * Revision
+             * @description For the next change.
+             */
+            revision: string;
+        };
         /** OnThePhone */
         OnThePhone: {
             /** Context */
@@ -2521,6 +3490,150 @@ export interface components {
              *     `engine_stopped`.
              */
             reason: string;
+        };
+        /** PageOf */
+        PageOf: {
+            /**
+             * Text
+             * @default null
+             */
+            text: string | null;
+            /**
+             * Who
+             * @default null
+             */
+            who: ("caller" | "agent") | null;
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            /**
+             * Number
+             * @default null
+             */
+            number: string | null;
+            /**
+             * Number Prefix
+             * @default null
+             */
+            number_prefix: string | null;
+            /**
+             * Number Last4
+             * @default null
+             */
+            number_last4: string | null;
+            /**
+             * Called
+             * @default null
+             */
+            called: string | null;
+            /**
+             * Since
+             * @default null
+             */
+            since: string | null;
+            /**
+             * Until
+             * @default null
+             */
+            until: string | null;
+            /**
+             * Waited Over Ms
+             * @default null
+             */
+            waited_over_ms: number | null;
+            /**
+             * Longer Ms
+             * @default null
+             */
+            longer_ms: number | null;
+            /**
+             * Shorter Ms
+             * @default null
+             */
+            shorter_ms: number | null;
+            /**
+             * Cost Over
+             * @default null
+             */
+            cost_over: string | null;
+            /**
+             * Context
+             * @default null
+             */
+            context: string[] | null;
+            /**
+             * Provider
+             * @default null
+             */
+            provider: string[] | null;
+            /**
+             * Source
+             * @default null
+             */
+            source: string[] | null;
+            /**
+             * Outcome
+             * @default null
+             */
+            outcome: string[] | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason: string[] | null;
+            /**
+             * Interrupted
+             * @default null
+             */
+            interrupted: string[] | null;
+            /**
+             * Recorded
+             * @default null
+             */
+            recorded: string[] | null;
+            /**
+             * Review
+             * @default null
+             */
+            review: string[] | null;
+            /**
+             * Config
+             * @default null
+             */
+            config: string[] | null;
+            /**
+             * Tool
+             * @default null
+             */
+            tool: string[] | null;
+            /**
+             * Tool Failed
+             * @default null
+             */
+            tool_failed: string[] | null;
+            /**
+             * Trouble
+             * @default null
+             */
+            trouble: string[] | null;
+            /**
+             * Tag
+             * @default null
+             */
+            tag: string[] | null;
+            /**
+             * Limit
+             * @default 50
+             */
+            limit: number;
+            /**
+             * Cursor
+             * @description `next` of the page before, with the same filters.
+             * @default
+             */
+            cursor: string;
         };
         /**
          * PageStats
@@ -2579,6 +3692,15 @@ export interface components {
              * @default null
              */
             provider: string | null;
+        };
+        /** PlayOf */
+        PlayOf: {
+            /**
+             * Track
+             * @default both
+             * @enum {string}
+             */
+            track: "caller" | "agent" | "both";
         };
         /**
          * Played
@@ -2819,6 +3941,41 @@ export interface components {
             /** Frame Ms */
             frame_ms: number;
         };
+        /** RecordedCall */
+        RecordedCall: {
+            call: components["schemas"]["CallRecord"];
+            /** Live */
+            live: boolean;
+            /**
+             * Personal
+             * @description False: numbers are masked and words left out, as the caller lacks the grant `personal`.
+             */
+            personal: boolean;
+        };
+        /**
+         * RecordingRecord
+         * @description The sound of the call.
+         */
+        RecordingRecord: {
+            /**
+             * State
+             * @description `off`: calls of this kind were not recorded; `declined`: the caller did not press the key of
+             *     consent; `deleted`: it was recorded, and the file is gone, as after its `keep_days`.
+             * @enum {string}
+             */
+            state: "off" | "declined" | "there" | "deleted";
+            /** File */
+            file: string;
+            /** Began Ms */
+            began_ms: number | null;
+            /** Duration Ms */
+            duration_ms: number | null;
+            /** Muted */
+            muted: [
+                number,
+                number | null
+            ][];
+        };
         /** RecoveryCodes */
         RecoveryCodes: {
             /**
@@ -2918,6 +4075,28 @@ export interface components {
         SavedDrafts: {
             /** Drafts */
             drafts: components["schemas"]["SavedDraft"][];
+        };
+        /** SavedView */
+        SavedView: {
+            /** Id */
+            id: string;
+            /** Owner */
+            owner: string;
+            /** Name */
+            name: string;
+            /** Shared */
+            shared: boolean;
+            /** Filters */
+            filters: {
+                [key: string]: string[];
+            };
+            /** Columns */
+            columns: string[];
+        };
+        /** SavedViews */
+        SavedViews: {
+            /** Views */
+            views: components["schemas"]["SavedView"][];
         };
         /** Secret */
         Secret: {
@@ -3262,6 +4441,20 @@ export interface components {
             /** @default null */
             fix: components["schemas"]["Fix"] | null;
         };
+        /** Stretch */
+        Stretch: {
+            /**
+             * From Ms
+             * @description Time in the recording.
+             * @default 0
+             */
+            from_ms: number;
+            /**
+             * To Ms
+             * @default 86400000
+             */
+            to_ms: number;
+        };
         /** ToPublish */
         ToPublish: {
             /** Text */
@@ -3325,6 +4518,70 @@ export interface components {
              * @description Within the caller's scope.
              */
             places: components["schemas"]["Place"][];
+        };
+        /**
+         * ToolRecord
+         * @description One tool call.
+         */
+        ToolRecord: {
+            /** Id */
+            id: string;
+            /**
+             * Name
+             * @description As the agent knows it.
+             */
+            name: string;
+            /**
+             * Server
+             * @description MCP server; empty for other kinds.
+             */
+            server: string;
+            /** Turn */
+            turn: number;
+            /** Begin Ms */
+            begin_ms: number;
+            /** End Ms */
+            end_ms: number | null;
+            /** Arguments */
+            arguments: {
+                [key: string]: unknown;
+            };
+            /** Status */
+            status: string;
+            /**
+             * Spoken
+             * @description The answer as a sentence.
+             */
+            spoken: string;
+            /** Filler */
+            filler: string;
+            /**
+             * Sent
+             * @description The data that the agent received.
+             */
+            sent: {
+                [key: string]: unknown;
+            };
+            /**
+             * Cut
+             * @description Parts of the data that it did not receive.
+             */
+            cut: string[];
+            /** Attempts */
+            attempts: number;
+            /** Reason */
+            reason: string;
+            /** Source */
+            source: string;
+            /** Parent */
+            parent: string;
+            /**
+             * Late
+             * @description The answer that came after the tool call had been given up.
+             */
+            late: string;
+            /** Late Told */
+            late_told: boolean | null;
         };
         /** Tools */
         Tools: {
@@ -3504,6 +4761,43 @@ export interface components {
              */
             confirm: string;
         };
+        /**
+         * TurnRecord
+         * @description One turn; number 0 is the greeting.
+         */
+        TurnRecord: {
+            /** Number */
+            number: number;
+            caller: components["schemas"]["Utterance"] | null;
+            /**
+             * Waited
+             * @description Empty for the greeting, and without an answer.
+             */
+            waited: {
+                [key: string]: number;
+            };
+            /**
+             * Filler First
+             * @description True if `waited` is the wait for a filler.
+             */
+            filler_first: boolean;
+            /**
+             * Answer Ms
+             * @description The wait for the answer itself.
+             */
+            answer_ms: number | null;
+            agent: components["schemas"]["Answer"] | null;
+            /**
+             * Tools
+             * @description Ids of tool calls.
+             */
+            tools: string[];
+            /**
+             * Held
+             * @description True if the agent paused because of another voice.
+             */
+            held: boolean;
+        };
         /** Usage */
         Usage: {
             /** First Day */
@@ -3579,6 +4873,24 @@ export interface components {
             /** Source */
             source: string;
         };
+        /**
+         * UsedRecord
+         * @description Usage of one service, over the whole call.
+         */
+        UsedRecord: {
+            /** Provider */
+            provider: string;
+            /** Model */
+            model: string;
+            /** Amounts */
+            amounts: {
+                [key: string]: number;
+            };
+            /** Cost */
+            cost: number | null;
+            /** Currency */
+            currency: string;
+        };
         /** UserRights */
         UserRights: {
             role: components["schemas"]["Role"];
@@ -3633,6 +4945,28 @@ export interface components {
              * @description The newest first, at most 50.
              */
             uses: components["schemas"]["Use"][];
+        };
+        /**
+         * Utterance
+         * @description The caller's words in one turn.
+         */
+        Utterance: {
+            /** Begin Ms */
+            begin_ms: number | null;
+            /** End Ms */
+            end_ms: number;
+            /**
+             * Text
+             * @description The recogniser's text.
+             */
+            text: string;
+            /**
+             * Understood
+             * @description The same with misheard names corrected.
+             */
+            understood: string;
+            /** Confidence */
+            confidence: number;
         };
         /** VersionText */
         VersionText: {
@@ -6072,6 +7406,664 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlarmsTested"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_calls: {
+        parameters: {
+            query?: {
+                text?: string | null;
+                who?: ("caller" | "agent") | null;
+                id?: string | null;
+                number?: string | null;
+                number_prefix?: string | null;
+                number_last4?: string | null;
+                called?: string | null;
+                since?: string | null;
+                until?: string | null;
+                waited_over_ms?: number | null;
+                longer_ms?: number | null;
+                shorter_ms?: number | null;
+                cost_over?: string | null;
+                context?: string[] | null;
+                provider?: string[] | null;
+                source?: string[] | null;
+                outcome?: string[] | null;
+                reason?: string[] | null;
+                interrupted?: string[] | null;
+                recorded?: string[] | null;
+                review?: string[] | null;
+                config?: string[] | null;
+                tool?: string[] | null;
+                tool_failed?: string[] | null;
+                trouble?: string[] | null;
+                tag?: string[] | null;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallPage"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    count_calls: {
+        parameters: {
+            query?: {
+                text?: string | null;
+                who?: ("caller" | "agent") | null;
+                id?: string | null;
+                number?: string | null;
+                number_prefix?: string | null;
+                number_last4?: string | null;
+                called?: string | null;
+                since?: string | null;
+                until?: string | null;
+                waited_over_ms?: number | null;
+                longer_ms?: number | null;
+                shorter_ms?: number | null;
+                cost_over?: string | null;
+                context?: string[] | null;
+                provider?: string[] | null;
+                source?: string[] | null;
+                outcome?: string[] | null;
+                reason?: string[] | null;
+                interrupted?: string[] | null;
+                recorded?: string[] | null;
+                review?: string[] | null;
+                config?: string[] | null;
+                tool?: string[] | null;
+                tool_failed?: string[] | null;
+                trouble?: string[] | null;
+                tag?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallFacets"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    export_calls: {
+        parameters: {
+            query?: {
+                text?: string | null;
+                who?: ("caller" | "agent") | null;
+                id?: string | null;
+                number?: string | null;
+                number_prefix?: string | null;
+                number_last4?: string | null;
+                called?: string | null;
+                since?: string | null;
+                until?: string | null;
+                waited_over_ms?: number | null;
+                longer_ms?: number | null;
+                shorter_ms?: number | null;
+                cost_over?: string | null;
+                context?: string[] | null;
+                provider?: string[] | null;
+                source?: string[] | null;
+                outcome?: string[] | null;
+                reason?: string[] | null;
+                interrupted?: string[] | null;
+                recorded?: string[] | null;
+                review?: string[] | null;
+                config?: string[] | null;
+                tool?: string[] | null;
+                tool_failed?: string[] | null;
+                trouble?: string[] | null;
+                tag?: string[] | null;
+                format?: "csv" | "jsonl";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": unknown;
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecordedCall"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    erase_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erased"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_ledger: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    draw_picture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/svg+xml": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    bundle_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    write_call_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GivenNotes"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotesNow"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    tag_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GivenTags"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotesNow"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    review_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GivenReview"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotesNow"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    erase_calls: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erased"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    draw_peaks: {
+        parameters: {
+            query?: {
+                from_ms?: number;
+                to_ms?: number;
+            };
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    play: {
+        parameters: {
+            query?: {
+                track?: "caller" | "agent" | "both";
+            };
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "audio/wav": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_views: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViews"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedView"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    save_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["GivenView"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedView"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    delete_view: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
                 };
             };
             /** @description It was refused. */

@@ -14,11 +14,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import structlog
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -50,6 +51,7 @@ from cordboard.errors import (
     AccountRefused,
     ChatRefused,
     CordboardError,
+    IndexUnavailable,
     NotThere,
     RequestRefused,
     StoreUnavailable,
@@ -112,7 +114,7 @@ class AdminApplication:
             by_path.setdefault(BASE + endpoint.path, {})[endpoint.method] = endpoint
         routes = [
             Route(path, self._serving(by_method), methods=[*by_method])
-            for path, by_method in by_path.items()
+            for path, by_method in sorted(by_path.items(), key=_names_first)
         ]
         self._router = Router(routes, redirect_slashes=False)
         self._sockets = [
@@ -169,7 +171,7 @@ class AdminApplication:
         async def serve(request: Request) -> Response:
             endpoint = by_method["GET" if request.method == "HEAD" else request.method]
             ask = self._ask(endpoint, request, request.path_params)
-            ask.if_none_match = joined(request.headers).get("if-none-match", "")
+            ask.method, ask.headers = request.method, joined(request.headers)
             try:
                 return await self._answer(ask, request)
             except NotModified:
@@ -194,12 +196,12 @@ class AdminApplication:
             self._services.paces.take(endpoint.pace, ask.who.name)
         self._check_permission(ask)
         if endpoint.asks is not None:
-            ask.query = _read(endpoint.asks, dict(request.query_params), "the query")
+            ask.query = _read(endpoint.asks, _given(request.query_params), "the query")
         elif request.query_params:
             raise RequestRefused(422, "invalid", "this takes no query")
         if isinstance(request, Request):
             ask.body = await self._body(ask, request)
-        self._check_scope(ask)
+        await self._check_scope(ask)
         if isinstance(request, WebSocket):
             self._check_ticket(ask, request)
         elif endpoint.frames is not None:
@@ -320,7 +322,7 @@ class AdminApplication:
             raise RequestRefused(403, "not_elevated", message)
 
     @staticmethod
-    def _check_scope(ask: Ask) -> None:
+    async def _check_scope(ask: Ask) -> None:
         scope = ask.endpoint.scope
         if scope is Scope.ALL and not ask.who.rights.everywhere:
             message = "this is about all contexts, and needs the scope of all"
@@ -328,6 +330,8 @@ class AdminApplication:
         if isinstance(scope, Scope):
             return
         context = scope(ask)
+        if isinstance(context, Awaitable):
+            context = await context
         if context is None or not ask.who.rights.covers(context):
             message = "there is no such thing, or you may not know of it"
             raise RequestRefused(404, "not_there", message)
@@ -419,7 +423,20 @@ def _cookie(request: HTTPConnection, name: str) -> str:
     return found
 
 
-def _read(kind: type[Takes], content: bytes | dict[str, str], what: str) -> Takes:
+def _names_first(path: tuple[str, Any]) -> list[bool]:
+    """Return the order in which routes are tried: `/calls/live` before `/calls/{call_id}`."""
+    return [part.startswith("{") for part in path[0].split("/")]
+
+
+def _given(query: QueryParams) -> dict[str, Any]:
+    """Return the values of a query by key; those of a key that is repeated as a list."""
+    found: dict[str, list[str]] = {}
+    for key, value in query.multi_items():
+        found.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+
+
+def _read(kind: type[Takes], content: bytes | dict[str, Any], what: str) -> Takes:
     """Return the checked body or query. Raises `RequestRefused` 422 with every fault."""
     try:
         if isinstance(content, bytes):
@@ -456,6 +473,9 @@ def _as_refusal(error: Exception) -> RequestRefused:
     if isinstance(error, HTTPException):
         code = _CODES.get(error.status_code, "refused")
         return RequestRefused(error.status_code, code, error.detail, headers=error.headers)
+    if isinstance(error, IndexUnavailable):
+        headers = {"Retry-After": "5"}
+        return RequestRefused(503, "index_unavailable", str(error), headers=headers)
     if isinstance(error, StoreUnavailable):
         return RequestRefused(503, "store_unavailable", f"nothing was done: {error}")
     if isinstance(error, NotThere):

@@ -132,10 +132,14 @@ class Ask:
     """An instance of `Endpoint.asks`."""
     context: str = ""
     """The context that the request is about, if it is about one."""
+    subject: Any = None
+    """Set by the endpoint's scope: the call that the request is about, for the handler."""
+    method: str = "GET"
+    """`HEAD` too, for an endpoint of GET: the answer's body is not sent then."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By name in lower case."""
     cookie: Callable[[str], str] = field(default=lambda name: "", repr=False)
     """Returns a cookie of the browser; empty without one."""
-    if_none_match: str = ""
-    """The header of a GET."""
     etag: str = ""
     """Set by `unchanged`; sent with the answer."""
     new_session: str | None = None
@@ -165,7 +169,8 @@ class Ask:
         """Send `digest` as the answer's ETag: it stands for all that the answer depends on, the
         caller's rights too. Raises `NotModified` if the caller has this answer already."""
         self.etag = f'"{digest}"'
-        known = {tag.strip().removeprefix("W/") for tag in self.if_none_match.split(",")}
+        tags = self.headers.get("if-none-match", "").split(",")
+        known = {tag.strip().removeprefix("W/") for tag in tags}
         if self.etag in known:
             raise NotModified
 
@@ -204,9 +209,10 @@ class Ask:
         await self.services.run(self.services.audit.append, failed)
 
 
-OneContext: TypeAlias = Callable[[Ask], str | None]
-"""Returns the context that a request is about; None if there is no such thing. May raise
-`RequestRefused` for what the table cannot say, such as a permission that depends on a tool."""
+OneContext: TypeAlias = Callable[[Ask], str | Awaitable[str | None] | None]
+"""Returns the context that a request is about, at once or after a look at a disk; None if there is
+no such thing. May raise `RequestRefused` for what the table cannot say, such as a permission that
+depends on a tool."""
 Handler: TypeAlias = Callable[[Ask], Awaitable[BaseModel | Response | None]]
 """Returns the answer; None from a websocket."""
 _METHODS = ("GET", "POST", "PUT", "DELETE")

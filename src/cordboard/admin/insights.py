@@ -10,6 +10,7 @@ from pydantic import Field
 
 from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.history import keeper_of
 from cordboard.admin.pace import TRY
 from cordboard.alarms.watch import Alarm
 from cordboard.errors import HistoryError, NotThere, RequestRefused
@@ -114,9 +115,7 @@ async def series(ask: Ask) -> SeriesAnswer:
     Only what is within the caller's scope is counted. Tests and chats are left out unless `kind`
     names them.
     """
-    keeper = ask.services.history()
-    if keeper is None:
-        raise RequestRefused(409, "no_index", "set `calls.index.enabled: true`")
+    keeper = keeper_of(ask)
     measure = MEASURES.get(ask.params["measure"])
     if measure is None:
         raise NotThere(f"there is no such measure; known: {', '.join(MEASURES)}")

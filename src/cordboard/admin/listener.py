@@ -10,7 +10,6 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -43,6 +42,7 @@ from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
 from cordboard.history.indexer import IndexKeeper
+from cordboard.history.views import Views
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -64,7 +64,6 @@ class EngineParts:
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
     usage: ToolUsageFiles
-    calls_directory: Path
     providers: ProviderDesk
     browser: BrowserCalls
     runs: TrialRuns | None
@@ -73,8 +72,9 @@ class EngineParts:
     generation: Callable[[], tuple[int, str]]
     """Returns the number of the generation in force, and the digest of its file."""
     source: ConfigSource | None
-    setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
+    versions: Versions | None
     history: Callable[[], IndexKeeper | None]
+    setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
 
@@ -110,7 +110,6 @@ class AdminListener:
             calls=parts.calls,
             trials=parts.trials,
             usage=parts.usage,
-            calls_directory=parts.calls_directory,
             providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
             browser=parts.browser,
@@ -119,8 +118,10 @@ class AdminListener:
             config=parts.config,
             source=parts.source,
             editing=_editing(settings, parts),
-            setup=parts.setup,
+            versions=parts.versions,
             history=parts.history,
+            views=Views(settings.data / "views.json"),
+            setup=parts.setup,
             alarms=parts.alarms,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),
@@ -166,10 +167,9 @@ class AdminListener:
 
 
 def _editing(settings: AdminUi, parts: EngineParts) -> Editing | None:
-    source, folder = parts.source, settings.data
-    if source is None:
+    source, versions, folder = parts.source, parts.versions, settings.data
+    if source is None or versions is None:
         return None
-    versions = Versions(folder / "versions", source.path)
     writes = settings.edit == "file"
     return Editing(
         Workspace(source.path, source.environ, versions, writes=writes),

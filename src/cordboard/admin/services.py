@@ -10,11 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from cordboard.accounts import passwords
-from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
@@ -33,9 +32,11 @@ from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.config.stored_secrets import StoredSecrets
+from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 from cordboard.history.indexer import IndexKeeper
+from cordboard.history.views import Views
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -74,8 +75,6 @@ class AdminServices:
     """The live calls by id."""
     trials: ToolTrials
     usage: ToolUsageFiles
-    calls_directory: Path
-    """Folder of the ledgers."""
     examples: ToolExamples
     providers: ProviderDesk
     browser: BrowserCalls
@@ -86,10 +85,13 @@ class AdminServices:
     """The configuration in force."""
     source: ConfigSource | None
     """Its file; None if the engine was not started from one."""
+    versions: Versions | None
+    """The versions of that file."""
+    history: Callable[[], IndexKeeper | None]
+    """The index of calls; None while the engine starts, or if it is off."""
+    views: Views
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
-    history: Callable[[], IndexKeeper | None]
-    """Keeps the index of calls; None if the configuration leaves that out."""
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
     """Counts an error of ours, by place."""
@@ -102,6 +104,8 @@ class AdminServices:
     """None if the engine was not started from a file."""
     checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One at a time, so that the event loop competes with one thread for the interpreter."""
+    played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
+    """Lines of the audit about recordings that were played, by session or key, and call."""
     takes_passwords: bool = True
     oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)

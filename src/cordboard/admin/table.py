@@ -22,15 +22,18 @@ from cordboard.admin import (
     calls,
     configuration,
     engine,
+    history,
     insights,
     mcp,
     oidc_session,
     people,
     providers,
+    recordings,
     secrets,
     session,
     tools,
     trials,
+    views,
 )
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
@@ -48,6 +51,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *secrets.ENDPOINTS,
     *browser_calls.ENDPOINTS,
     *insights.ENDPOINTS,
+    *history.ENDPOINTS,
+    *recordings.ENDPOINTS,
+    *views.ENDPOINTS,
     *trials.ENDPOINTS,
 )
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.history import keeper_of
 from cordboard.admin.pace import TRY
 from cordboard.admin.trials import own_trial
 from cordboard.agents.tool_places import tool_places, why_not
@@ -378,15 +379,13 @@ def _context_of_new_example(ask: Ask) -> str | None:
 async def tool_uses(ask: Ask) -> Uses:
     """List the last 50 real uses of a tool, within the scope; needs `calls.index`."""
     services, rights = ask.services, ask.who.rights
-    keeper = services.history()
-    if keeper is None:
-        raise RequestRefused(409, "no_index", "calls.index.enabled is off, or it is starting")
+    keeper = keeper_of(ask)
     contexts = frozenset(name for name in services.config().contexts if rights.covers(name))
     found = await services.run(
         recent_uses,
         ask.params["name"],
         keeper.store,
-        services.calls_directory,
+        keeper.directory,
         None if rights.everywhere else contexts,
     )
     personal = rights.may(Permission.PERSONAL)

@@ -378,6 +378,13 @@ class RecordingStarted(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingDeclined(LedgerEvent):
+    """The call was not recorded, because the caller did not press the key of consent."""
+
+    type = "recording.declined"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordingPaused(LedgerEvent):
     """The recording is paused: silence is recorded from now on; the file's clock continues."""
 
@@ -471,7 +478,8 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Refused, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
     AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
-    RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,
+    RecordingDeclined, RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble,
+    Gap, Ended,
 )  # fmt: skip
 """Every event, roughly in the order in which they occur in a call."""
 _BY_TYPE: Mapping[str, type[LedgerEvent]] = MappingProxyType({kind.type: kind for kind in EVENTS})

@@ -178,6 +178,8 @@ class CallHistory:
     used: list[LedgerLine] = field(default_factory=list)
     """The `agent.used` lines."""
     recording: Recording | None = None
+    declined: bool = False
+    """True if the caller was not recorded, because the key of consent was not pressed."""
     gaps: list[Gap] = field(default_factory=list)
     """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
@@ -339,7 +341,9 @@ class _Reader:
 
     def _record(self, kind: str, line: LedgerLine) -> None:
         at, recording = line["at_ms"], self.history.recording
-        if kind == "recording.started":
+        if kind == "recording.declined":
+            self.history.declined = True
+        elif kind == "recording.started":
             self.history.recording = Recording(line["path"], at)
         elif recording is None:
             return

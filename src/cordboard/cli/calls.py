@@ -15,7 +15,6 @@ from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
-    from cordboard.calls.picture import Samples
 
 app = typer.Typer(help="Calls on record: list, show, draw.", no_args_is_help=True)
 
@@ -86,9 +85,10 @@ def draw_call(
     """
     from cordboard import private_files
     from cordboard.calls.picture import draw, who_spoke
+    from cordboard.history.call_record import recording_of, voices
 
     path, _, history = _ledger(call, config)
-    recorded = _recording(path, history)
+    recorded = voices(recording_of(path, history.recording), history.recording)
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -97,6 +97,43 @@ def draw_call(
         raise NotThere(f"{target} cannot be written: {error.strerror or error}") from None
     how = "with its recording" if recorded else "not recorded: blocks show who spoke"
     print(f"{target} ({how})")
+
+
+@app.command("bundle")
+def bundle_call(
+    call: CallArgument,
+    config: ConfigOption = DEFAULT_CONFIG,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file. Default: CALL.zip, here.")
+    ] = None,
+    sound: Annotated[bool, typer.Option(help="With the recording.")] = True,
+) -> None:
+    """Put one call into a ZIP file: ledger, picture, recording, change of configuration.
+
+    It has all that was said. Secrets of the configuration are left out.
+    """
+    import os
+
+    from cordboard import private_files
+    from cordboard.cli.config import versions_of
+    from cordboard.config.load import ConfigSource
+    from cordboard.history.bundle import bundle
+    from cordboard.history.call_record import CallOnDisk
+
+    path, _, _ = _ledger(call, config)
+    directory = path.parent.parent
+    found = CallOnDisk.read(directory, str(path.relative_to(directory)))
+    configured = versions_of(config, None), ConfigSource(config, os.environ)
+    target = output or Path(f"{path.stem}.zip")
+    pieces = bundle(directory, found, configured, personal=True, sound=sound)
+    try:
+        target.parent.stat()  # it is not created
+        target.unlink(missing_ok=True)
+        with open(private_files.create(target), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.writelines(pieces)
+    except OSError as error:
+        raise NotThere(f"{target} cannot be written: {error.strerror or error}") from None
+    print(target)
 
 
 def call_as_json(history: CallHistory) -> dict[str, Any]:
@@ -198,20 +235,3 @@ def _by_id(call: str, config: Path) -> Path:
         known = ", ".join(path.stem for path in begun[:5])
         raise NotThere(f"{len(begun)} calls begin with {call}: {known}")
     return begun[0]
-
-
-def _recording(path: Path, history: CallHistory) -> tuple[Samples, Samples, float] | None:
-    """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None if
-    there is no recording."""
-    import numpy as np
-
-    from cordboard.audio.wav import read_stereo
-    from cordboard.history.call_record import recording_of
-
-    file = recording_of(path, history.recording)
-    if file is None or history.recording is None:
-        return None
-    caller, agent = (
-        np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(file, 8000)
-    )
-    return caller, agent, float(history.recording.began_ms)

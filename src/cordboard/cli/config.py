@@ -87,7 +87,7 @@ def history(
     from cordboard.cli.screen import print_json, terminal, versions_table
     from cordboard.config.files import digest_of
 
-    found = _versions(config, data).history()[:limit]
+    found = versions_of(config, data).history()[:limit]
     in_file = digest_of(_bytes(config)) if config.is_file() else ""
     rows = [_row(version, version.digest == in_file) for version in found]
     if json:
@@ -109,7 +109,7 @@ def diff(
     data: DataOption = None,
 ) -> None:
     """Show the differences of two versions, or of a version and the file. Secrets are not shown."""
-    versions = _versions(config, data)
+    versions = versions_of(config, data)
     before = old or versions.latest()
     if not before:
         raise NotThere("there are no versions yet; see `cordboard config history`")
@@ -128,7 +128,7 @@ def restore(
     data: DataOption = None,
 ) -> None:
     """Put the text of a version back into the file, if an engine could run with it."""
-    versions = _versions(config, data)
+    versions = versions_of(config, data)
     content = versions.content(version)
     name = versions.find(version)[:SHOWN]
     _publish(
@@ -180,7 +180,7 @@ def _edit(
     before = _bytes(config)
     text = apply(_text(before, config), [edit(_path(key))], str(config))
     names = str(config), f"{config} with the change"
-    _publish(text, before, config, _versions(config, data), ("cli", why), names=names, yes=yes)
+    _publish(text, before, config, versions_of(config, data), ("cli", why), names=names, yes=yes)
 
 
 def _publish(
@@ -232,7 +232,7 @@ def _text(content: bytes, config: Path) -> str:
     return "\ufeff" * content.startswith(b"\xef\xbb\xbf") + decoded(content, config)
 
 
-def _versions(config: Path, data: Path | None) -> Versions:
+def versions_of(config: Path, data: Path | None) -> Versions:
     from cordboard.config.versions import Versions
 
     return Versions(_data(config, data) / "versions", config)

@@ -547,12 +547,12 @@ class Context(Section):
 
 
 class CallIndex(Section):
-    """The index of all calls, made from the ledgers: for `cordboard history`."""
+    """The index of all calls, made from the ledgers: for `cordboard history` and the admin port."""
 
-    enabled: bool = Field(
-        False,
-        description="Keep it up to date while the engine runs. Otherwise `cordboard history` does "
-        "it first.",
+    enabled: bool | None = Field(
+        None,
+        description="Keep it up to date while the engine runs. Left out: if `admin.ui.enabled` is "
+        "on, whose call history needs it. `cordboard history` brings it up to date by itself.",
     )
     database: SecretStr = Field(
         SecretStr(""),
@@ -576,8 +576,8 @@ class Calls(Section):
     keep_days: int = Field(
         0,
         ge=0,
-        description="Days until a ledger is deleted, with its notes; 0: never. Recordings have "
-        "`recording.keep_days`.",
+        description="Days until a call is deleted: ledger, notes and recording; 0: never. "
+        "`recording.keep_days` may delete the recording earlier.",
     )
     index: CallIndex = Field(CallIndex(), description="The index of all calls.")
     shutdown_grace_ms: int = Field(
@@ -673,6 +673,12 @@ class Config(Section):
             else entry
             for name, entry in tools.items()
         }
+
+    @property
+    def keeps_index(self) -> bool:
+        """True if the engine keeps the index of calls up to date."""
+        enabled = self.calls.index.enabled
+        return self.admin.ui.enabled if enabled is None else enabled
 
     @property
     def destinations(self) -> Mapping[str, TransferDestination]:

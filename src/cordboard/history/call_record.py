@@ -7,17 +7,25 @@ is the same reading of the ledger (`calls.history`) that transcripts, pictures a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from cordboard.audio.wav import read_stereo
 from cordboard.calls.history import CallHistory, Recording, ToolUse, Turn, parse_lines
 from cordboard.errors import HistoryError
 from cordboard.history.call_files import DAYS, LEDGERS, read_ledger, recording_path
 from cordboard.history.ledger_rows import row_of
-from cordboard.history.notes import Notes, read_notes
+from cordboard.history.masking import mask
+from cordboard.history.notes import NONE, Notes, read_notes
 from cordboard.history.query import CallRow
+
+if TYPE_CHECKING:
+    from cordboard.calls.picture import Samples
 
 Stages = Mapping[str, int]
 """ms by stage: `vad`, `endpoint`, `stt`, `brain`, `tts`, `wire`, and `total`. `vad` is a part of
@@ -126,8 +134,9 @@ class UsedRecord:
 class RecordingRecord:
     """The sound of the call."""
 
-    state: Literal["none", "there", "deleted"]
-    """`none`: it was not recorded; `deleted`: it was, and the file is gone."""
+    state: Literal["off", "declined", "there", "deleted"]
+    """`off`: calls of this kind were not recorded; `declined`: the caller did not press the key of
+    consent; `deleted`: it was recorded, and the file is gone, as after its `keep_days`."""
     file: str
     began_ms: int | None
     duration_ms: int | None
@@ -152,36 +161,93 @@ class CallRecord:
     """For `notes.write_notes`."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallOnDisk:
+    """The ledger of a call, its notes and its sound, as they were when they were read."""
+
+    file: str
+    """The ledger, relative to the directory of calls."""
+    history: CallHistory
+    notes: Notes
+    notes_revision: str
+    sound: Path | None
+    """The recording; None if there is none."""
+
+    @classmethod
+    def read(cls, directory: Path, file: str) -> CallOnDisk:
+        """Read a call. Blocks. Raises `HistoryError` if it is not a ledger, and `OSError`."""
+        ledger = directory / file
+        if not fnmatch(file, f"{DAYS}/*{LEDGERS}") or len(PurePath(file).parts) != 2:
+            raise HistoryError(f"{file} is not the path of a ledger")
+        content = read_ledger(ledger)
+        notes, revision = read_notes(ledger)
+        try:
+            history = CallHistory.from_lines(parse_lines(content))
+            row_of(file, history, notes)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise HistoryError(f"{file} is not the ledger of a call") from None
+        return cls(file, history, notes, revision, recording_of(ledger, history.recording))
+
+    def record(self, *, personal: bool = True) -> CallRecord:
+        """Return the call; without `personal`, numbers and words are left out."""
+        history = self._shown(personal)
+        return CallRecord(
+            row=row_of(self.file, history, self.notes),
+            connected_ms=history.connected_ms,
+            turns=tuple(_turn(turn, history) for _, turn in sorted(history.turns.items())),
+            tools=tuple(
+                _tool(use, number)
+                for number, turn in sorted(history.turns.items())
+                for use in turn.tools
+            ),
+            marks=tuple(sorted(_marks(history), key=lambda mark: mark.at_ms)),
+            used=_used(history),
+            troubles=tuple(history.troubles),
+            recording=_recording(history.recording, self.sound, declined=history.declined),
+            notes=self.notes,
+            notes_revision=self.notes_revision,
+        )
+
+    def picture(self, *, personal: bool = True, sound: bool = True) -> bytes:
+        """Return the call as SVG: with the voices of the recording, if `sound` is allowed and
+        there, or with blocks. Blocks, a second for an hour. Raises `AudioFileError`."""
+        from cordboard.calls.picture import draw, who_spoke
+
+        history = self._shown(personal)
+        recorded = voices(self.sound, history.recording) if sound else None
+        caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
+        return draw(history, caller, agent, offset_ms).encode()
+
+    def _shown(self, personal: bool) -> CallHistory:
+        history = self.history if personal else deepcopy(self.history)
+        if not personal:
+            mask(history)
+        return history
+
+
+def voices(
+    sound: Path | None, recording: Recording | None
+) -> tuple[Samples, Samples, float] | None:
+    """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None without
+    a recording. Blocks. Raises `AudioFileError`."""
+    if sound is None or recording is None:
+        return None
+    caller, agent = (
+        np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(sound, 8000)
+    )
+    return caller, agent, float(recording.began_ms)
+
+
+def refused_offer(row: CallRow) -> CallRecord:
+    """Return what there is of an offer that was refused."""
+    nothing = _recording(None, None, declined=False)
+    return CallRecord(row, None, (), (), (), (), (), nothing, NONE, "")
+
+
 def read_call(directory: Path, file: str) -> CallRecord:
     """Return the call of a ledger, by its path relative to the directory of calls. Blocks. Raises
     `HistoryError` if it is not a ledger, and `OSError`."""
-    ledger = directory / file
-    if not fnmatch(file, f"{DAYS}/*{LEDGERS}") or len(PurePath(file).parts) != 2:
-        raise HistoryError(f"{file} is not the path of a ledger")
-    content = read_ledger(ledger)
-    notes, revision = read_notes(ledger)
-    try:
-        history = CallHistory.from_lines(parse_lines(content))
-        row = row_of(file, history, notes)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise HistoryError(f"{file} is not the ledger of a call") from None
-    sound = recording_of(ledger, history.recording)
-    return CallRecord(
-        row=row,
-        connected_ms=history.connected_ms,
-        turns=tuple(_turn(turn, history) for _, turn in sorted(history.turns.items())),
-        tools=tuple(
-            _tool(use, number)
-            for number, turn in sorted(history.turns.items())
-            for use in turn.tools
-        ),
-        marks=tuple(sorted(_marks(history), key=lambda mark: mark.at_ms)),
-        used=_used(history),
-        troubles=tuple(history.troubles),
-        recording=_recording(history.recording, sound),
-        notes=notes,
-        notes_revision=revision,
-    )
+    return CallOnDisk.read(directory, file).record()
 
 
 def recording_of(ledger: Path, recording: Recording | None) -> Path | None:
@@ -280,9 +346,11 @@ def _used(history: CallHistory) -> tuple[UsedRecord, ...]:
     return tuple(found.values())
 
 
-def _recording(recording: Recording | None, sound: Path | None) -> RecordingRecord:
+def _recording(
+    recording: Recording | None, sound: Path | None, *, declined: bool
+) -> RecordingRecord:
     if recording is None:
-        return RecordingRecord("none", "", None, None, ())
+        return RecordingRecord("declined" if declined else "off", "", None, None, ())
     return RecordingRecord(
         "there" if sound is not None else "deleted",
         sound.name if sound is not None else "",

@@ -53,10 +53,16 @@ class ErasurePlan:
 class Erasure:
     """Erases calls of one directory, and of its index."""
 
-    def __init__(self, directory: Path, store: HistoryStore) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        store: HistoryStore,
+        catch_up: Callable[[], object] | None = None,
+    ) -> None:
+        """`catch_up` brings the index up to date (`IndexKeeper.catch_up` beside calls)."""
         self._directory = directory
         self._store = store
-        self._indexer = Indexer(directory, store)
+        self._catch_up = catch_up or Indexer(directory, store).catch_up
 
     def of_call(self, call_id: str) -> ErasurePlan:
         """Plan the erasure of one call or refused offer. Raises `HistoryError` if there is none of
@@ -81,7 +87,7 @@ class Erasure:
         if not number:
             raise HistoryError("expected the number of a caller")
         query = parse_query({"number": [number]})
-        self._indexer.catch_up()
+        self._catch_up()
         ledgers, cursor = [], ""
         while True:
             page = self._store.find(query, MOST_ROWS, cursor)
@@ -112,7 +118,7 @@ class Erasure:
             delete_call(self._directory, path, content)
         for path in refused:
             blank_refused(path, lambda line: line.get("call_id") in plan.refused)
-        self._indexer.catch_up()
+        self._catch_up()
         self._store.scrub()
 
     def _plan(self, ledgers: list[Path], refused: Callable[[dict[str, Any]], bool]) -> ErasurePlan:

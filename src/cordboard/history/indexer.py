@@ -18,12 +18,13 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import structlog
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
-from cordboard.errors import HistoryError, IndexDamaged
+from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
 from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_ledger
 from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
@@ -41,6 +42,8 @@ GENTLE_BATCH = 20
 GENTLE_PAUSE = 0.001
 """Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
 every frame of every call would wait that long."""
+CATCH_UP_SECONDS = 30.0
+"""Longest wait for the index to be brought up to date."""
 INTERVAL = 5.0
 """Seconds between two passes beside the calls."""
 _LISTED = 100
@@ -49,6 +52,9 @@ _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors that are not the file's: it must be read at the next pass."""
 _SETTLED_NS = 2_000_000_000
 """Age of a folder's time from which another change cannot have the same time."""
+
+
+_UNREAD = FileState(0, 0)
 
 
 class Indexer:
@@ -95,8 +101,8 @@ class Indexer:
             self._known.clear()
             self._recheck = True
         self._batch.clear()
-        days = {path.name for path in self._directory.glob(DAYS) if path.is_dir()}
-        for day in self._days - days:
+        began, days = time.time_ns(), self._folders()
+        for day in self._days - days.keys():
             self._forget(set(self._store.states(day)))
         count, settled = 0, {}
         open_files = set(self._store.open_files())
@@ -105,9 +111,8 @@ class Indexer:
         self._known = {day: self._known.get(day) or dict(self._store.states(day)) for day in newest}
         open_files.update(f"{day}/{REFUSED_OFFERS}" for day in newest)
         for day in newest_first:
-            began = time.time_ns()
+            modified = days[day]
             try:
-                modified = (self._directory / day).stat().st_mtime_ns
                 for file, state in self._changed(day, modified, open_files):
                     self._read(file, state)
                     count += 1
@@ -118,9 +123,19 @@ class Indexer:
             if began - modified > _SETTLED_NS:
                 settled[day] = modified
         self._flush()
-        self._days, self._settled, self._recheck = days, settled, False
+        self._days, self._settled, self._recheck = set(days), settled, False
         self.complete = index
         return count
+
+    def _folders(self) -> dict[str, int]:
+        """Return the folders of days, and the time of the last change of each."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._directory) as entries:
+            for entry in entries:
+                if fnmatchcase(entry.name, DAYS) and entry.is_dir():
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                        found[entry.name] = entry.stat().st_mtime_ns
+        return found
 
     def _changed(
         self, day: str, modified: int, open_files: set[str]
@@ -202,6 +217,8 @@ class Indexer:
     def _read(self, file: str, state: FileState) -> None:
         """Read a ledger; leave it out if it has disappeared or cannot be read."""
         path = self._directory / file
+        if path.name == REFUSED_OFFERS and self._read_more(file, state):
+            return
         try:
             content = read_ledger(path)
         except FileNotFoundError:
@@ -226,6 +243,26 @@ class Indexer:
             return
         state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
         self._put(IndexedFile(file, state, [call] if call is not None else []))
+
+    def _read_more(self, file: str, state: FileState) -> bool:
+        """Read only the new lines of a file of refused offers, which strangers can make long.
+        Return False if it must be read whole: lines may have been blanked, or it is another file.
+        """
+        known = self._known.get(_day(file), {}).get(file)
+        if self._recheck or known is None or not 0 < known.size < state.size:
+            return False
+        try:
+            with (self._directory / file).open("rb") as opened:
+                opened.seek(known.size - 1)
+                before, content = opened.read(1), opened.read(state.size - known.size)
+        except OSError:
+            return False  # the whole reading says why
+        whole = content[: content.rfind(b"\n") + 1]
+        if before != b"\n" or not whole:
+            return False
+        state = FileState(known.size + len(whole), state.modified_ns, state.notes_ns)
+        self._put(IndexedFile(file, state, refused_in(file, whole), known.size))
+        return True
 
     def _is_erased(self, row: CallRow) -> bool:
         return self._erased.covers(key_of(Path(row.file), row.id), row.started_ms)
@@ -259,10 +296,10 @@ class Indexer:
 
     def _flush(self) -> None:
         if self._batch:
-            self._store.put(self._batch)
+            left_out = self._store.put(self._batch)
             for each in self._batch:
                 if (known := self._known.get(_day(each.file))) is not None:
-                    known[each.file] = each.state
+                    known[each.file] = _UNREAD if each.file in left_out else each.state
             self._batch.clear()
 
     def _forget(self, files: set[str]) -> None:
@@ -295,9 +332,15 @@ class IndexKeeper:
         self._on_internal_error = on_internal_error
         self._stop = threading.Event()
         self._wake = threading.Event()
-        self._store = store
+        self.directory = directory
+        self.store = store
+        """For readers, in any thread."""
         self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
         self._interval = interval
+        self._begun = 0
+        self._over = 0
+        """Number of the last pass that is over, completed or not."""
+        self._passed = threading.Condition()
         self.passes = 0
         """Completed passes: after the next one, the index has all that is on disk now."""
         self.trouble = ""
@@ -312,11 +355,6 @@ class IndexKeeper:
         """Make the next pass begin now: after a change of notes, or an erasure."""
         self._wake.set()
 
-    @property
-    def store(self) -> HistoryStore:
-        """The index, to read from."""
-        return self._store
-
     def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]] | None:
         """Return the calls that have ended since then (`HistoryStore.recent`), by any thread; None
         while the index may lack some: it is being made, or cannot be kept up to date."""
@@ -324,13 +362,31 @@ class IndexKeeper:
         if not complete or self.trouble or self._stop.is_set():
             return None
         try:
-            if self._store.open() != complete:
+            if self.store.open() != complete:
                 return None
-            found = self._store.recent(since_ms)
-            is_same = self._indexer.complete == self._store.open() == complete
+            found = self.store.recent(since_ms)
+            is_same = self._indexer.complete == self.store.open() == complete
         except HistoryError:
             return None
         return found if is_same else None
+
+    @property
+    def up_to_date(self) -> bool:
+        """True if the index has all that was on disk some seconds ago."""
+        return bool(self.passes) and not self.trouble
+
+    def catch_up(self, timeout: float = CATCH_UP_SECONDS) -> None:
+        """Wait until the index has all that is on disk now. Blocks. Raises `IndexUnavailable` if
+        that fails or takes longer."""
+        with self._passed:
+            wanted = self._begun + 1
+            self._wake.set()
+            done = self._passed.wait_for(
+                lambda: self._over >= wanted or self._stop.is_set(), timeout
+            )
+        if self._stop.is_set() or self.trouble or not done:
+            reason = self.trouble or ("it is closed" if done else "that takes too long")
+            raise IndexUnavailable(f"the index of calls was not brought up to date: {reason}")
 
     def close(self) -> None:
         """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""
@@ -338,12 +394,18 @@ class IndexKeeper:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self._store.close()
+        with self._passed:
+            self._passed.notify_all()
+        self.store.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
             self._wake.clear()
+            self._begun += 1
             self._pass()
+            with self._passed:
+                self._over = self._begun
+                self._passed.notify_all()
             if not self._stop.is_set():
                 self._wake.wait(self._interval)
 
@@ -355,6 +417,7 @@ class IndexKeeper:
                 self._indexer.scrub()
             except IndexDamaged as error:
                 log.warning("history_index_rebuilt", reason=str(error))
+                self.trouble = f"it is being made anew: {error}"
                 self._indexer.rebuild()
         except (HistoryError, OSError) as error:
             if str(error) != self.trouble:

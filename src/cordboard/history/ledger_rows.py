@@ -76,6 +76,7 @@ def row_of(file: str, history: CallHistory, notes: Notes) -> CallRow:
         currency=history.currency,
         recorded=history.recording is not None,
         review=notes.review,
+        config=history.config,
         tools=tuple(sorted(used)),
         tools_failed=tuple(sorted({use.name for use in tools if use.status in _FAILED})),
         troubles=tuple(sorted({line["where"] for line in history.failed_parts})),

@@ -23,6 +23,7 @@ from cordboard.errors import HistoryError
 
 COLUMNS = (
     "context", "provider", "source", "outcome", "reason", "interrupted", "recorded", "review",
+    "config",
 )  # fmt: skip
 """Filters with one value for each call. `interrupted` and `recorded` are `yes` or `no`."""
 MARKS = ("tool", "tool_failed", "trouble", "tag")
@@ -69,6 +70,8 @@ class CallRow:
     recorded: bool = False
     review: str = ""
     """`good`, `bad`, or empty."""
+    config: str = ""
+    """Version of the configuration that it ran on: SHA-256 of the file; empty if unknown."""
     tools: tuple[str, ...] = ()
     tools_failed: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()

@@ -1,8 +1,9 @@
-"""Deletes ledgers whose retention period (`calls.keep_days`) has ended, with their notes.
+"""Deletes calls whose retention period (`calls.keep_days`) has ended: ledger, notes, recording.
 
-The index follows the ledgers. Recordings have a period of their own
-(`calls.recording.retention`). Files in the folders that the engine has not written stay. Blocks:
-run it in a thread.
+The index follows the ledgers. Recordings may have a shorter period of their own
+(`calls.recording.retention`), not a longer one: without its ledger, a recording can be found by no
+one, nor be erased by the caller's number. Files in the folders that the engine has not written
+stay. Blocks: run it in a thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from cordboard.history.notes import notes_path
+from cordboard.history.call_files import delete_call, read_ledger
 
 log = structlog.get_logger()
 
@@ -31,21 +32,20 @@ def sweep_ledgers(directory: Path, keep_days: int, today: datetime.date) -> int:
     for folder in sorted(directory.glob("????-??-??")):
         with suppress(ValueError):
             if datetime.date.fromisoformat(folder.name) < oldest:
-                deleted += _sweep_day(folder, oldest)
+                deleted += _sweep_day(directory, folder, oldest)
     if deleted:
         log.info("ledgers_deleted", count=deleted)
     return deleted
 
 
-def _sweep_day(folder: Path, oldest: datetime.date) -> int:
+def _sweep_day(directory: Path, folder: Path, oldest: datetime.date) -> int:
     deleted = 0
     for path in sorted(folder.glob("*.jsonl")):
         try:
             if _is_ledger(path) and _written_on(path) < oldest:
-                notes_path(path).unlink(missing_ok=True)
-                path.unlink()
+                delete_call(directory, path, read_ledger(path))
                 deleted += 1
-        except OSError as error:
+        except (OSError, KeyError, TypeError) as error:
             log.warning("ledger_not_deleted", path=str(path), error=str(error))
     with suppress(OSError):  # not empty
         folder.rmdir()

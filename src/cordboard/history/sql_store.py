@@ -6,6 +6,7 @@ of another version is deleted and made anew: it holds nothing that the ledgers d
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import sqlite3
@@ -44,7 +45,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from cordboard import private_files
-from cordboard.errors import ExtraMissing, HistoryError, IndexDamaged
+from cordboard.errors import ExtraMissing, HistoryError, IndexDamaged, IndexUnavailable
 from cordboard.history.full_text import NAME as WORDS
 from cordboard.history.full_text import FullText, PostgresText, SqliteText
 from cordboard.history.measured import Measured
@@ -112,6 +113,7 @@ _calls = Table(
     Column("cost", Float),
     Column("currency", _Text, nullable=False),
     Column("review", _Text, nullable=False),
+    Column("config", _Text, nullable=False),
     Column("last4", _Text, nullable=False, index=True),
     Column("recorded", _Text, nullable=False),
     Column("interrupted", _Text, nullable=False),
@@ -168,10 +170,11 @@ class SqlHistoryStore:
         with self._changing, _understood():
             self._disconnect()
             self._damage = ""
-            if self._path is not None:
-                _delete(self._path)
-            self._engine = self._connect()
-            self._create(self._engine, anew=True)
+            with self._alone():
+                if self._path is not None:
+                    _delete(self._path)
+                self._engine = self._connect()
+                self._create(self._engine, anew=True)
             return f"{self._inode} {self._read_key(self._engine)}"
 
     def close(self) -> None:
@@ -198,9 +201,13 @@ class SqlHistoryStore:
         with self._reading() as connection:
             return connection.scalars(select(_files.c.file).where(_files.c.is_open)).all()
 
-    def put(self, files: Sequence[IndexedFile]) -> None:
+    def put(self, files: Sequence[IndexedFile]) -> Collection[str]:
         with self._writing() as connection:
-            self._remove(connection, [each.file for each in files])
+            left_out = self._misfits(connection, files)
+            files = [each for each in files if each.file not in left_out]
+            self._remove(connection, [each.file for each in files if not each.after])
+            longer = [each.file for each in files if each.after]
+            connection.execute(delete(_files).where(_files.c.file.in_(longer)))
             number = connection.scalar(select(func.max(_calls.c.number))) or 0
             rows: list[dict[str, Any]] = []
             marks: list[dict[str, Any]] = []
@@ -228,6 +235,15 @@ class SqlHistoryStore:
             if words:
                 self._text.add(connection, words)
             _rollups.put_in(connection, measured)
+        return left_out
+
+    @staticmethod
+    def _misfits(connection: Connection, files: Sequence[IndexedFile]) -> Collection[str]:
+        """Return the files of which the index does not have as much as is to be added to."""
+        after = {each.file: each.after for each in files if each.after}
+        chosen = select(_files.c.file, _files.c.size).where(_files.c.file.in_(after))
+        known = {row.file: row.size for row in connection.execute(chosen)} if after else {}
+        return {file for file, size in after.items() if known.get(file) != size}
 
     def remove(self, files: Collection[str]) -> None:
         with self._writing() as connection:
@@ -285,7 +301,7 @@ class SqlHistoryStore:
             finally:
                 raw.close()
         if busy:
-            raise HistoryError("the index is in use; remains of removed calls are in its log")
+            raise IndexUnavailable("the index is in use; remains of removed calls are in its log")
 
     # Reading.
 
@@ -317,6 +333,10 @@ class SqlHistoryStore:
         for row in connection.execute(chosen):
             found.setdefault(row.call, {}).setdefault(row.kind, []).append(row.value)
         return found
+
+    def contexts(self) -> Collection[str]:
+        with self._reading() as connection:
+            return connection.scalars(select(_calls.c.context).distinct()).all()
 
     def facets(self, query: CallQuery) -> Facets:
         counts: dict[str, dict[str, int]] = {name: {} for name in (*COLUMNS, *MARKS)}
@@ -397,8 +417,29 @@ class SqlHistoryStore:
     def _opened(self) -> Engine:
         engine = self._engine
         if engine is None:
-            raise HistoryError("the index of calls is not open")
+            raise IndexUnavailable("the index of calls is not open")
         return engine
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes that make the file anew away: of two that delete it at once, one
+        would go on with a file that has no name. PostgreSQL has a lock of its own (`_create`)."""
+        if self._path is None:
+            yield
+            return
+        try:
+            private_files.make_folder(self._path.parent)
+            descriptor = private_files.open_lock(self._path.with_suffix(".lock"))
+        except OSError as error:
+            raise self._not_made(error) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _not_made(self, error: OSError) -> IndexUnavailable:
+        return IndexUnavailable(f"the index {self._path} cannot be made: {error.strerror}")
 
     def _file_is_gone(self) -> bool:
         """True if the file was deleted, or replaced, under our feet."""
@@ -419,7 +460,7 @@ class SqlHistoryStore:
                 os.close(private_files.open_lock(self._path))
             self._inode = self._path.stat().st_ino
         except OSError as error:
-            raise HistoryError(f"the index {self._path} cannot be made: {error.strerror}") from None
+            raise self._not_made(error) from None
         engine = create_engine(f"sqlite:///{self._path}", connect_args={"timeout": LOCK_SECONDS})
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
@@ -619,4 +660,4 @@ def _understood() -> Iterator[None]:
         reason = (str(origin) or type(error).__name__).splitlines()[0]
         if code in _DAMAGED or missing:
             raise IndexDamaged(f"the index of calls is damaged: {reason}") from None
-        raise HistoryError(f"the index of calls cannot be used: {reason}") from None
+        raise IndexUnavailable(f"the index of calls cannot be used: {reason}") from None

@@ -49,10 +49,12 @@ class IndexedFile:
     state: FileState
     calls: Sequence[IndexedCall]
     """Empty for a file that is not a ledger."""
+    after: int = 0
+    """If not 0: these calls come to those that the index has of this many bytes of the file."""
 
 
 class HistoryStore(Protocol):
-    """An index. Every method raises `HistoryError` when it cannot be read or written, and
+    """An index. Every method raises `IndexUnavailable` when it cannot be read or written, and
     `IndexDamaged` when it must be made anew."""
 
     def open(self) -> str:
@@ -73,8 +75,10 @@ class HistoryStore(Protocol):
     def open_files(self) -> Collection[str]:
         """Return the files of calls that had not ended."""
 
-    def put(self, files: Sequence[IndexedFile]) -> None:
-        """Replace what the index has of these files, all or nothing."""
+    def put(self, files: Sequence[IndexedFile]) -> Collection[str]:
+        """Replace what the index has of these files, or add to it, all or nothing. Return the files
+        that were left out, because another process has read more or less of them: they must be read
+        whole."""
 
     def remove(self, files: Collection[str]) -> None:
         """Remove files whose ledgers are gone."""
@@ -88,6 +92,9 @@ class HistoryStore(Protocol):
     def find(self, query: CallQuery, limit: int = 50, cursor: str = "") -> Page:
         """Return a page of at most `limit` rows (1 to `MOST_ROWS`). Raises `HistoryError` for a
         wrong limit or cursor."""
+
+    def contexts(self) -> Collection[str]:
+        """Return the contexts of all calls; empty for offers that were refused."""
 
     def facets(self, query: CallQuery) -> Facets:
         """Return how many calls have which values."""

@@ -130,6 +130,7 @@ class Engine:
         if source is not None:
             versions = Versions(config.admin.ui.data / "versions", source.path)
         self.administration = Administration(self.reloader, source, versions)
+        self._versions = versions
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         services = self._call_services(listener)
@@ -251,7 +252,6 @@ class Engine:
             calls=lambda: self.registry.calls,
             trials=self._trials,
             usage=self._usage,
-            calls_directory=self._directory,
             providers=self._provider_desk(source),
             browser=self.doors.browser,
             runs=self.trial_runs,
@@ -262,8 +262,9 @@ class Engine:
                 self.reloader.generation.version,
             ),
             source=source,
-            setup=self._check_setup,
+            versions=self._versions,
             history=lambda: self.view.history,
+            setup=self._check_setup,
             alarms=self.alarms,
             internal_error=self._metrics.internal_error,
         )
@@ -410,7 +411,7 @@ class Engine:
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
         stack.callback(ending_calls.cancel)
         await self.administration.begin()
-        if self._begun_with.calls.index.enabled:
+        if self._begun_with.keeps_index:
             keeper = self.view.history = await asyncio.to_thread(self._make_index_keeper)
             stack.push_async_callback(asyncio.to_thread, keeper.close)
             keeper.start()

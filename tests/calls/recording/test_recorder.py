@@ -394,6 +394,18 @@ def test_nothing_is_kept_before_the_key_of_consent(tmp_path: Path) -> None:
     assert stage.agent.keys == ["2", "1"], "the key of consent is not for the agent"
 
 
+def test_the_ledger_says_that_the_key_of_consent_was_not_pressed(tmp_path: Path) -> None:
+    context = {"recording": {"enabled": True, "consent_key": "1"}, "tools": []}
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(0.1)
+        await hang_up(stage)
+
+    stage = play_call(tmp_path, FakeAgent, scenario, context=context)
+    assert len(stage.of(events.RecordingDeclined)) == 1
+    assert not list(tmp_path.glob("*/*.wav"))
+
+
 def test_a_call_is_paused_and_goes_on(tmp_path: Path) -> None:
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(0.1)

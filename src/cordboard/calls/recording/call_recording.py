@@ -100,6 +100,9 @@ class CallRecording:
     def stop(self) -> None:
         """End the recording and hand over the rest of the sound. Idempotent."""
         recorder, file = self._recorder, self._file
+        if file is None and self._sound is not None and self._settings.enabled:
+            self._sound = None
+            self._ledger.record(events.RecordingDeclined())
         if recorder is None or file is None or self._sound is None:
             return
         self._recorder = None

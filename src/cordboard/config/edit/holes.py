@@ -8,13 +8,13 @@ value would be shown or spoken. References (`${NAME}`) are no secrets and stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cordboard.config.edit.tree import Node, parse_tree
-from cordboard.config.load import read
+from cordboard.config.load import decoded, read
 from cordboard.config.plugins import Plugins
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
@@ -94,6 +94,16 @@ def secret_values(
     except ConfigError:
         return None
     return loaded.secrets | loaded.config.secrets
+
+
+def hidden_texts(contents: Sequence[bytes], path: Path, environ: Mapping[str, str]) -> list[str]:
+    """Return texts that are shown beside each other, with holes for the secrets of all: one that is
+    a comment in the new text may still be in use. Raises `ConfigError`."""
+    bom = b"\xef\xbb\xbf"
+    texts = ["\ufeff" * each.startswith(bom) + decoded(each, path) for each in contents]
+    known = [secret_values(text, path, environ) for text in texts]
+    every = frozenset().union(*(secrets or () for secrets in known))
+    return [hide(text, own, every).text for text, own in zip(texts, known, strict=True)]
 
 
 def put_back(text: str, original: Hidden, known: Callable[[str], Collection[str] | None]) -> str:

@@ -28,8 +28,8 @@ from cordboard.telephony.browser.messages import (
     FormatName,
     Hangup,
     Hold,
-    Mark,
     MarkDone,
+    MarkHere,
     Message,
     Over,
     PageStats,
@@ -201,7 +201,7 @@ class BrowserMedia(LineMediaBase):
         self._check_reading()
 
     def send_mark(self, name: int) -> None:
-        self._send(Mark(name=name))
+        self._send(MarkHere(name=name))
 
     def send_flush(self, flush: int) -> None:
         self._send(Flush(flush=flush))

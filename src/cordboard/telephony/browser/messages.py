@@ -133,7 +133,7 @@ class Resume(Message):
     type: Literal["resume"] = "resume"
 
 
-class Mark(Message):
+class MarkHere(Message):
     """Answer `mark_done` when the sound before it has been played, and that behind it begins."""
 
     type: Literal["mark"] = "mark"
@@ -158,7 +158,7 @@ class Over(Message):
 
 OfPage = Played | MarkDone | PressedKey | Hangup | PageStats
 OF_PAGE = (Played, MarkDone, PressedKey, Hangup, PageStats)
-OF_ENGINE = (Ready, Flush, Hold, Resume, Mark, ShowKeys, Over)
+OF_ENGINE = (Ready, Flush, Hold, Resume, MarkHere, ShowKeys, Over)
 _OF_PAGE: TypeAdapter[OfPage] = TypeAdapter(Annotated[OfPage, Field(discriminator="type")])
 
 

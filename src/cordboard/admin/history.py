@@ -1,0 +1,611 @@
+"""Endpoints of the call history: find, count, export, show one call, its notes, erase.
+
+All of it needs the index of calls (`calls.index`). Without the permission `personal`, numbers are
+masked, and what was said is left out; nor may one search by them, as that would reveal them.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+
+from pydantic import BeforeValidator, Field
+from starlette.responses import Response, StreamingResponse
+
+from cordboard.accounts.rights import Permission
+from cordboard.admin.endpoint import (
+    UNRECORDED,
+    Ask,
+    Content,
+    Endpoint,
+    Gives,
+    Scope,
+    Takes,
+    lacks,
+)
+from cordboard.calls.history import find as find_ledger
+from cordboard.errors import HistoryError, RequestRefused
+from cordboard.history.bundle import bundle
+from cordboard.history.call_files import read_ledger
+from cordboard.history.call_record import CallOnDisk, CallRecord, read_call, refused_offer
+from cordboard.history.erasure import Erasure, ErasurePlan
+from cordboard.history.export import Format, all_rows, export
+from cordboard.history.indexer import IndexKeeper
+from cordboard.history.ledger_rows import REFUSED
+from cordboard.history.masking import masked, masked_row, personal_filters
+from cordboard.history.notes import (
+    MOST_NOTES,
+    MOST_TAG,
+    MOST_TAGS,
+    MOST_TEXT,
+    Note,
+    Notes,
+    NotesChanged,
+    notes_path,
+    read_notes,
+    write_notes,
+)
+from cordboard.history.query import MOST_ROWS, CallQuery, CallRow, Facets, parse_query
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+_ROWS_AT_ONCE = 200
+_OFF = (
+    "the history of calls is off; set calls.index.enabled: true (or leave it out) and restart the "
+    "engine"
+)
+Values = Annotated[
+    list[Annotated[str, Field(max_length=200)]],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    Field(max_length=100),
+]
+"""Alternatives: the key may be repeated."""
+_Text = Annotated[str | None, Field(max_length=500)]
+_Whole = Annotated[int | None, Field(ge=0, lt=10**15)]
+
+
+class Filters(Takes):
+    """As `docs/history.md` describes them. Those of one key are alternatives."""
+
+    text: _Text = None
+    who: Literal["caller", "agent"] | None = None
+    id: _Text = None
+    number: _Text = None
+    number_prefix: _Text = None
+    number_last4: _Text = None
+    called: _Text = None
+    since: _Text = None
+    until: _Text = None
+    waited_over_ms: _Whole = None
+    longer_ms: _Whole = None
+    shorter_ms: _Whole = None
+    cost_over: Annotated[str | None, Field(max_length=20)] = None
+    context: Values | None = None
+    provider: Values | None = None
+    source: Values | None = None
+    outcome: Values | None = None
+    reason: Values | None = None
+    interrupted: Values | None = None
+    recorded: Values | None = None
+    review: Values | None = None
+    config: Values | None = None
+    tool: Values | None = None
+    tool_failed: Values | None = None
+    trouble: Values | None = None
+    tag: Values | None = None
+
+
+class PageOf(Filters):
+    limit: int = Field(50, ge=1, le=MOST_ROWS)
+    cursor: str = Field("", max_length=1_000)
+    """`next` of the page before, with the same filters."""
+
+
+class ExportOf(Filters):
+    format: Format = "csv"
+
+
+class CallPage(Gives):
+    rows: list[CallRow]
+    """The newest first."""
+    next: str
+    """Cursor of the next page; empty on the last one."""
+    took_ms: int
+    up_to_date: bool
+    """False while the index is made, or cannot be brought up to date: calls may be missing."""
+
+
+class CallFacets(Gives):
+    facets: dict[str, dict[str, int]]
+    """Number of calls by filter and value; each filter is counted as if it were not set."""
+
+
+class RecordedCall(Gives):
+    call: CallRecord
+    live: bool
+    personal: bool
+    """False: numbers are masked and words left out, as the caller lacks the grant `personal`."""
+
+
+class NotesNow(Gives):
+    notes: Notes
+    revision: str
+    """For the next change."""
+
+
+class _OfRevision(Takes):
+    revision: str = Field(max_length=64)
+    """Of the notes that were shown; empty if there were none."""
+
+
+class GivenNote(Takes):
+    text: str = Field(min_length=1, max_length=MOST_TEXT)
+    at: str = Field("", max_length=40)
+    """Empty, and `by` too, for a new note."""
+    by: str = Field("", max_length=100)
+
+
+class GivenNotes(_OfRevision):
+    notes: list[GivenNote] = Field(max_length=MOST_NOTES)
+    """All that shall be there. One's own may be left out; those of others stay as they are."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many notes there are now."""
+        return {"notes": len(self.notes)}
+
+
+class GivenTags(_OfRevision):
+    tags: list[Annotated[str, Field(max_length=MOST_TAG)]] = Field(max_length=MOST_TAGS)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the tags."""
+        return {"tags": self.tags}
+
+
+class GivenReview(_OfRevision):
+    review: Literal["", "good", "bad"]
+    why: str = Field("", max_length=MOST_TEXT)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the review without its reason."""
+        return {"review": self.review}
+
+
+class ErasureOf(Takes):
+    """Either `call` or `number`."""
+
+    call: str = Field("", max_length=200)
+    number: str = Field("", max_length=100)
+    """All calls of this caller, by exactly this number."""
+    dry_run: bool = True
+    """Only say what would go."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the call, or the last digits of the number, which the audit must not keep."""
+        return {"call": self.call, "number": masked(self.number), "dry_run": self.dry_run}
+
+
+class Erased(Gives):
+    erased: bool
+    """False: nothing was done."""
+    calls: list[str]
+    files: int
+    refused: list[str]
+    """Offers that were refused."""
+    running: list[str]
+    """Calls that have not ended. They are left out: try again afterwards."""
+
+
+# What the endpoints share.
+
+
+def keeper_of(ask: Ask) -> IndexKeeper:
+    """Return the index. Raises `RequestRefused` 409 if it is off, 503 while the engine starts."""
+    keeper = ask.services.history()
+    if keeper is not None:
+        return keeper
+    if ask.services.config().keeps_index:
+        headers = {"Retry-After": "1"}
+        raise RequestRefused(503, "index_unavailable", "the engine is starting", headers=headers)
+    raise RequestRefused(409, "no_index", _OFF)
+
+
+async def from_disk(
+    ask: Ask, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
+) -> Result:
+    """Do work on files in a thread. Raises `RequestRefused` 404 for a file that is gone, 503 for
+    one that cannot be used."""
+    try:
+        return await ask.services.run(work, *args, **kwargs)
+    except FileNotFoundError:
+        raise RequestRefused(404, "not_there", "the call was deleted meanwhile") from None
+    except OSError as error:
+        reason = error.strerror or error
+        message = f"the files of the call cannot be used: {reason}"
+        raise RequestRefused(503, "store_unavailable", message) from None
+
+
+async def context_of_call(ask: Ask) -> str | None:
+    """Find the call or refused offer that the path names, live or not; the scope of an endpoint."""
+    call_id = ask.params["call_id"]
+    is_live = call_id in ask.services.calls()
+    row: CallRow | None = await from_disk(ask, _row_of, keeper_of(ask), call_id, is_live)
+    ask.subject = row
+    return row.context if row is not None else None
+
+
+def _row_of(keeper: IndexKeeper, call_id: str, is_live: bool) -> CallRow | None:
+    """Return the newest call of an id. One that has just begun may not be in the index yet."""
+    found = keeper.store.find(CallQuery(id=call_id), 1).rows
+    if found or not is_live:
+        return found[0] if found else None
+    ledger = find_ledger(keeper.directory, call_id)
+    if ledger is None:
+        return None
+    return read_call(keeper.directory, str(ledger.relative_to(keeper.directory))).row
+
+
+async def context_of_ledger(ask: Ask) -> str | None:
+    """The same for endpoints that need a ledger, which a refused offer has not."""
+    context = await context_of_call(ask)
+    is_call = ask.subject is not None and ask.subject.outcome != REFUSED
+    return context if is_call else None
+
+
+def ledger_of(ask: Ask) -> Path:
+    """Return the ledger of the call that the scope has found."""
+    file: str = ask.subject.file
+    return keeper_of(ask).directory / file
+
+
+async def call_on_disk(ask: Ask) -> CallOnDisk:
+    """Return the call that the scope has found."""
+    directory = keeper_of(ask).directory
+    return await from_disk(ask, CallOnDisk.read, directory, ask.subject.file)
+
+
+def is_personal(ask: Ask) -> bool:
+    """Return True if the caller may see numbers and words."""
+    return ask.who.rights.may(Permission.PERSONAL)
+
+
+async def streamed(
+    ask: Ask, pieces: Iterator[bytes], kind: str, *, status: int = 200, **headers: str
+) -> Response:
+    """Return an answer whose pieces are made in threads. The first is made at once, so that its
+    errors are answers, too; later ones cut the connection."""
+
+    def following() -> bytes | None:
+        return next(pieces, None)
+
+    first = await from_disk(ask, following)
+
+    async def body() -> AsyncIterator[bytes]:
+        piece = first
+        while piece is not None:
+            yield piece
+            piece = await ask.services.run(following)
+
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return StreamingResponse(body(), status, named, kind)
+
+
+def attachment(name: str) -> str:
+    """Return the header that makes browsers save an answer. Only plain characters of the name are
+    used: a dialplan may have chosen a call's id."""
+    return f'attachment; filename="{re.sub(r"[^A-Za-z0-9._-]", "_", name)[:100]}"'
+
+
+# Many calls.
+
+
+async def list_calls(ask: Ask) -> CallPage:
+    """List calls and refused offers that match, the newest first."""
+    began, asked, keeper = time.monotonic(), ask.query, keeper_of(ask)
+    query = await _query(ask, keeper)
+    try:
+        page = await ask.services.run(keeper.store.find, query, asked.limit, asked.cursor)
+    except HistoryError as error:
+        raise _invalid(error) from None
+    rows = page.rows if is_personal(ask) else map(masked_row, page.rows)
+    return CallPage(
+        rows=list(rows),
+        next=page.next,
+        took_ms=round((time.monotonic() - began) * 1000),
+        up_to_date=keeper.up_to_date,
+    )
+
+
+async def count_calls(ask: Ask) -> CallFacets:
+    """Count calls and refused offers by the values of each filter."""
+    keeper = keeper_of(ask)
+    query = await _query(ask, keeper)
+    found: Facets = await ask.services.run(keeper.store.facets, query)
+    return CallFacets(facets={name: dict(values) for name, values in found.items()})
+
+
+async def export_calls(ask: Ask) -> Response:
+    """Export all calls that match, as CSV or JSON lines."""
+    keeper, form = keeper_of(ask), ask.query.format
+    query = await _query(ask, keeper)
+    if not keeper.up_to_date:
+        await ask.services.run(keeper.catch_up)
+    rows: Iterator[CallRow] = all_rows(keeper.store, query)
+    if not is_personal(ask):
+        rows = map(masked_row, rows)
+    pieces = _joined(export(rows, form))
+    kind = "text/csv; charset=utf-8" if form == "csv" else "application/x-ndjson"
+    return await streamed(ask, pieces, kind, content_disposition=attachment(f"calls.{form}"))
+
+
+def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    while some := b"".join(islice(pieces, _ROWS_AT_ONCE)):
+        yield some
+
+
+async def _query(ask: Ask, keeper: IndexKeeper) -> CallQuery:
+    """Return the query that the filters mean, within the caller's scope. Raises `RequestRefused`
+    422, and 403 for filters that reveal what the caller may not see."""
+    given: dict[str, Sequence[str]] = {}
+    for name in Filters.model_fields:
+        value = getattr(ask.query, name)
+        if value is not None:
+            given[name] = value if isinstance(value, list) else [str(value)]
+    try:
+        query = parse_query(given)
+        _ = query.terms
+    except HistoryError as error:
+        raise _invalid(error) from None
+    rights = ask.who.rights
+    if personal_filters(query) and not is_personal(ask):
+        raise lacks(Permission.PERSONAL)
+    if rights.everywhere:
+        return query
+    contexts = await ask.services.run(keeper.store.contexts)
+    return replace(query, within=frozenset(filter(rights.covers, contexts)))
+
+
+def _invalid(error: HistoryError) -> Exception:
+    """Return the refusal of a wrong query; other errors stay."""
+    if type(error) is HistoryError:
+        return RequestRefused(422, "invalid", str(error))
+    return error
+
+
+# One call.
+
+
+async def show_call(ask: Ask) -> RecordedCall:
+    """Show one call in full: turns, waits by stage, tools, marks, usage, recording, notes.
+
+    A running call is shown as far as it is. Of a refused offer there is only the row.
+    """
+    row: CallRow = ask.subject
+    personal, live = is_personal(ask), row.id in ask.services.calls()
+    if row.outcome == REFUSED:
+        call = refused_offer(row if personal else masked_row(row))
+        return RecordedCall(call=call, live=False, personal=personal)
+    state = await from_disk(ask, _state, ledger_of(ask))
+    ask.unchanged(f"{state}-{personal:d}{live:d}")
+    found = await call_on_disk(ask)
+    call = await ask.services.run(found.record, personal=personal)
+    return RecordedCall(call=call, live=live, personal=personal)
+
+
+def _state(ledger: Path) -> str:
+    """Return a text that differs when ledger, notes or recording have changed."""
+    paths = (ledger, notes_path(ledger), ledger.parent)
+    states = [path.stat() for path in paths if path is ledger or path.exists()]
+    return "-".join(f"{each.st_mtime_ns:x}.{each.st_size:x}" for each in states)
+
+
+async def show_ledger(ask: Ask) -> Response:
+    """Give the ledger as it is, JSON lines. The lines are full of words and numbers."""
+    ask.need(Permission.CALLS_READ)
+    return Response(
+        await from_disk(ask, read_ledger, ledger_of(ask)), media_type="application/x-ndjson"
+    )
+
+
+async def draw_picture(ask: Ask) -> Response:
+    """Draw a call as SVG: both voices, tools, and each wait stage by stage.
+
+    With the permission `recordings.play` it has the voices of the recording.
+    """
+    found, sound = await call_on_disk(ask), ask.who.rights.may(Permission.RECORDINGS_PLAY)
+    drawn = await ask.services.run(found.picture, personal=is_personal(ask), sound=sound)
+    return Response(drawn, media_type="image/svg+xml")
+
+
+async def bundle_call(ask: Ask) -> Response:
+    """Give a call as a ZIP file: the call, its picture, its ledger, the change of configuration
+    before it, and its sound.
+
+    The ledger needs the permission `personal`, the sound `recordings.play`; else they are left out.
+    """
+    services, found = ask.services, await call_on_disk(ask)
+    configured = None
+    if services.source and services.versions and ask.who.rights.everywhere:
+        configured = services.versions, services.source
+    pieces = bundle(
+        keeper_of(ask).directory,
+        found,
+        configured,
+        personal=is_personal(ask),
+        sound=ask.who.rights.may(Permission.RECORDINGS_PLAY),
+    )
+    name = attachment(f"call-{ask.subject.id}.zip")
+    return await streamed(ask, pieces, "application/zip", content_disposition=name)
+
+
+# Notes.
+
+
+async def write_call_notes(ask: Ask) -> NotesNow:
+    """Replace the notes of a call; one may change one's own only."""
+    given, who = ask.body.notes, ask.who.name
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def change(before: Notes) -> Notes:
+        new = [Note(now, who, each.text) for each in given if not (each.at or each.by)]
+        kept = [Note(each.at, each.by, each.text) for each in given if each.at or each.by]
+        gone = [note for note in before.notes if note not in kept]
+        if any(note not in before.notes for note in kept) or any(note.by != who for note in gone):
+            raise RequestRefused(403, "not_yours", "notes of others cannot be changed")
+        return replace(before, notes=(*kept, *new))
+
+    return await _change_notes(ask, change)
+
+
+async def tag_call(ask: Ask) -> NotesNow:
+    """Replace the tags of a call."""
+    tags = tuple(dict.fromkeys(tag.strip() for tag in ask.body.tags))
+    return await _change_notes(ask, lambda before: replace(before, tags=tags))
+
+
+async def review_call(ask: Ask) -> NotesNow:
+    """Say whether a call was good or bad, and why."""
+    body = ask.body
+    who = ask.who.name if body.review else ""
+    return await _change_notes(
+        ask,
+        lambda before: replace(before, review=body.review, review_why=body.why, reviewed_by=who),
+    )
+
+
+async def _change_notes(ask: Ask, change: Callable[[Notes], Notes]) -> NotesNow:
+    ledger, revision = ledger_of(ask), ask.body.revision
+
+    def work() -> NotesNow:
+        notes = change(read_notes(ledger)[0])
+        return NotesNow(notes=notes, revision=write_notes(ledger, notes, revision))
+
+    try:
+        changed = await from_disk(ask, work)
+    except NotesChanged as error:
+        raise RequestRefused(409, "conflict", str(error)) from None
+    except HistoryError as error:
+        raise _invalid(error) from None
+    keeper_of(ask).look_now()
+    return changed
+
+
+# Erasing.
+
+
+async def erase_call(ask: Ask) -> Erased:
+    """Erase a call with all its files. It cannot be undone; `POST /erasures` says first what would
+    go."""
+    return await _erase(ask, "call", ask.params["call_id"], dry_run=False)
+
+
+async def erase_calls(ask: Ask) -> Erased:
+    """Erase a call, or all calls of a number, with all their files.
+
+    By default it only says what would go.
+    """
+    body: ErasureOf = ask.body
+    if bool(body.call) == bool(body.number):
+        raise RequestRefused(422, "invalid", "expected either `call` or `number`")
+    kind: Literal["call", "number"] = "call" if body.call else "number"
+    return await _erase(ask, kind, body.call or body.number, dry_run=body.dry_run)
+
+
+async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run: bool) -> Erased:
+    keeper = keeper_of(ask)
+    erasure = Erasure(keeper.directory, keeper.store, keeper.catch_up)
+
+    def work() -> ErasurePlan:
+        plan = erasure.of_call(of) if kind == "call" else erasure.of_number(of)
+        if plan.running and kind == "call" and not plan.ledgers:
+            message = "the call has not ended; erase it afterwards"
+            raise RequestRefused(409, "not_ended", message)
+        if not dry_run:
+            erasure.carry_out(plan)
+        return plan
+
+    try:
+        plan = await from_disk(ask, work)
+    except HistoryError as error:
+        if type(error) is HistoryError:
+            raise RequestRefused(404, "not_there", str(error)) from None
+        raise
+    return Erased(
+        erased=not dry_run,
+        calls=[path.stem for path in plan.ledgers],
+        files=len(plan.files),
+        refused=list(plan.refused),
+        running=list(plan.running),
+    )
+
+
+def _get(path: str, does: Any, gives: Any, **more: Any) -> Endpoint:
+    facts = {"may": Permission.CALLS_READ, "audit": UNRECORDED, "takes": None} | more
+    return Endpoint("GET", path, does=does, gives=gives, **facts)
+
+
+def _put(path: str, does: Any, takes: type[Takes], audit: str) -> Endpoint:
+    return Endpoint(
+        "PUT",
+        path,
+        may=Permission.CALLS_NOTE,
+        scope=context_of_ledger,
+        takes=takes,
+        gives=NotesNow,
+        audit=audit,
+        does=does,
+    )
+
+
+_ONE = "/calls/{call_id}"
+_EXPORT = {"may": Permission.CALLS_EXPORT}
+_TABLE = Content(("text/csv", "application/x-ndjson"))
+_LEDGER = Content(("application/x-ndjson",))
+_PICTURE = Content(("image/svg+xml",))
+_ZIP = Content(("application/zip",))
+ENDPOINTS = (
+    _get("/calls", list_calls, CallPage, scope=Scope.FILTERED, asks=PageOf),
+    _get("/calls/facets", count_calls, CallFacets, scope=Scope.FILTERED, asks=Filters),
+    _get(
+        "/calls/export", export_calls, _TABLE, scope=Scope.FILTERED, asks=ExportOf,
+        audit="calls.export", **_EXPORT,
+    ),
+    _get(_ONE, show_call, RecordedCall, scope=context_of_call),
+    _get(f"{_ONE}/ledger", show_ledger, _LEDGER, scope=context_of_ledger, may=Permission.PERSONAL),
+    _get(f"{_ONE}/picture", draw_picture, _PICTURE, scope=context_of_ledger),
+    _get(
+        f"{_ONE}/bundle", bundle_call, _ZIP, scope=context_of_ledger, audit="call.export",
+        **_EXPORT,
+    ),
+    _put(f"{_ONE}/notes", write_call_notes, GivenNotes, "call.note"),
+    _put(f"{_ONE}/tags", tag_call, GivenTags, "call.tag"),
+    _put(f"{_ONE}/review", review_call, GivenReview, "call.review"),
+    Endpoint(
+        "DELETE",
+        _ONE,
+        may=Permission.DATA_ERASE,
+        scope=context_of_call,
+        takes=None,
+        gives=Erased,
+        audit="call.erase",
+        does=erase_call,
+        elevated=True,
+    ),
+    Endpoint(
+        "POST",
+        "/erasures",
+        may=Permission.DATA_ERASE,
+        scope=Scope.NONE,
+        takes=ErasureOf,
+        gives=Erased,
+        audit="calls.erase",
+        does=erase_calls,
+        elevated=True,
+    ),
+)  # fmt: skip
