@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -31,9 +31,10 @@ from cordboard.agent_api.agent import (
     AgentTrouble,
     CallerWaits,
     Said,
+    TakesNotes,
 )
 from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.realtime.aside import BackgroundListening
@@ -210,6 +211,16 @@ class RealtimeAgent:
     def say(self, speech: Speech) -> None:
         self._own.say(speech)
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`. A later connection has the note in its prompt."""
+        protocol, session = self._protocol, self._session
+        if session is None or not isinstance(protocol, TakesNotes):
+            return False
+        if self._link.up and not protocol.take_note(text):
+            return False
+        self._session = replace(session, prompt=f"{session.prompt}\n\n{text}".strip())
+        return True
+
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._take_aside = take
         self._own.drop_questions()
@@ -343,6 +354,8 @@ class RealtimeAgent:
         running; a filler does not while an answer is owed."""
         talk = self._talk
         going_on = talk.asks or talk.answering or (speech.bridges and talk.owes)
+        if speech.purpose == "operator" and speech.state in (SpeechState.BEGUN, SpeechState.HEARD):
+            self.take_note(f"[An operator had this said to the caller in your name: {speech.text}]")
         if speech.purpose == "approval" or not going_on:
             self.emit(AgentAudioDone(talk.turn))
 
