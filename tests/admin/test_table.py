@@ -28,6 +28,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/users/{name}"): RIGHTS,
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
+    ("POST", "/calls/{call_id}/say"): {"text": "Please hold."},
+    ("POST", "/calls/{call_id}/hint"): {"text": "Offer Thursday."},
     ("POST", "/config/check"): {},
 }
 CALLERS = ("nobody", "viewer", "operator", "admin", "elevated", "granted", "scoped", "key")

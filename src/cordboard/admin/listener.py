@@ -18,7 +18,7 @@ from cordboard.accounts.store import Accounts
 from cordboard.admin.application import AdminApplication
 from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
-from cordboard.admin.services import AdminServices
+from cordboard.admin.services import AdminServices, Admission
 from cordboard.admin.table import ENDPOINTS
 from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
@@ -44,6 +44,7 @@ class EngineParts:
     view: EngineView
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
+    admission: Admission
     trials: ToolTrials
     config: Callable[[], Config]
     source: ConfigSource | None
@@ -75,6 +76,7 @@ class AdminListener:
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,
+            admission=parts.admission,
             trials=parts.trials,
             config=parts.config,
             source=parts.source,

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import calls, engine, people, session
+from cordboard.admin import calls, engine, people, session, steering
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
 
@@ -25,6 +25,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
     *people.ENDPOINTS,
     *calls.ENDPOINTS,
+    *steering.ENDPOINTS,
     *engine.ENDPOINTS,
 )
 
@@ -118,8 +119,14 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
             {"name": name, "in": "query", "required": False, "schema": schema}
             for name, schema in query["properties"].items()
         ]
+    if endpoint.repeatable:
+        key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
+        operation["parameters"].append({**key, "required": False})
     if endpoint.takes is not None:
-        operation["requestBody"] = {"required": True, "content": of(endpoint.takes.__name__)}
+        operation["requestBody"] = {
+            "required": not endpoint.body_optional,
+            "content": of(endpoint.takes.__name__),
+        }
     return operation
 
 

@@ -520,7 +520,8 @@ class Ended(LedgerEvent):
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Refused, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
-    OperatorSaid, OperatorHint, OperatorHangup, Flagged, Listened, AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
+    OperatorSaid, OperatorHint, OperatorHangup, Flagged, Listened, AudioStarted, AudioEnded, Held,
+    Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
     RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble, Gap, Ended,
 )  # fmt: skip

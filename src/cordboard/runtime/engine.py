@@ -217,6 +217,7 @@ class Engine:
             view=self.view,
             operations=self._operations,
             calls=lambda: self.registry.calls,
+            admission=self.registry,
             trials=self._trials,
             config=lambda: self._config,
             source=source,

@@ -34,7 +34,7 @@ from cordboard.agent_api.agent import (
     TakesNotes,
 )
 from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
-from cordboard.agent_api.speech import Speech, SpeechState
+from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.realtime.aside import BackgroundListening
@@ -319,6 +319,9 @@ class RealtimeAgent:
         self._so_far.take(event)
         self._ended = self._ended or isinstance(event, AgentEnded)
         self._session.emit(event)
+        spoken = event.speech if isinstance(event, AgentText) else None
+        if spoken is not None and spoken.purpose == "operator":
+            self.take_note(f"[An operator had this said to the caller in your name: {spoken.text}]")
 
     def turn_now(self) -> int:
         return self._talk.turn
@@ -354,8 +357,6 @@ class RealtimeAgent:
         running; a filler does not while an answer is owed."""
         talk = self._talk
         going_on = talk.asks or talk.answering or (speech.bridges and talk.owes)
-        if speech.purpose == "operator" and speech.state in (SpeechState.BEGUN, SpeechState.HEARD):
-            self.take_note(f"[An operator had this said to the caller in your name: {speech.text}]")
         if speech.purpose == "approval" or not going_on:
             self.emit(AgentAudioDone(talk.turn))
 
