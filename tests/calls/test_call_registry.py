@@ -342,3 +342,30 @@ def test_a_call_under_the_name_of_one_that_is_over_gets_a_ledger_of_its_own(
         assert (types.count("call.offered"), types.count("call.ended")) == (1, 1)
     assert find(tmp_path, "the-same") == paths[0], "the last one"
     assert find(tmp_path, "the") is None
+
+
+def test_a_drain_refuses_new_calls_and_lets_live_ones_go_on_until_it_ends(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first = hall.ring()
+        await asyncio.sleep(1)
+        hall.registry.begin_drain()
+        assert not hall.registry.accepting
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert (late.declined, late.media) == (["unavailable"], None)
+        assert first.declined == []
+        hall.registry.end_drain()
+        assert hall.registry.accepting
+        second = hall.ring()
+        await asyncio.sleep(1)
+        for line in (first, second):
+            hang_up(line)
+        await hall.registry.idle()
+        hall.registry.begin_drain()
+        await hall.registry.drain(0)
+        hall.registry.end_drain()
+        assert not hall.registry.accepting, "an engine that stops takes no calls"
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 2
+    assert hall.metric('ai_agent_refused_offers_total{reason="draining"} 1.0')
