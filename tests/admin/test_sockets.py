@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,6 +306,12 @@ async def test_a_frame_too_large_closes_the_socket(room: Room, port: int) -> Non
     assert closed.value.rcvd.code == 1009
 
 
+def connections(port: int) -> int:
+    """The open connections at the server's end."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(each[1].endswith(f":{port:04X}") and each[3] == "01" for each in lines)
+
+
 async def test_the_stop_closes_sockets_within_its_grace_also_of_those_who_do_not_read(
     room: Room, app: AdminApplication
 ) -> None:
@@ -328,6 +335,7 @@ async def test_the_stop_closes_sockets_within_its_grace_also_of_those_who_do_not
             await asyncio.wait_for(polite.recv(), PATIENCE)
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1001
+        await until(lambda: connections(server.port) == 0, "the deaf one is cut off")
         deaf.transport.abort()
     await until(lambda: len(room.services.sockets) == 0, "the end of both")
     await asyncio.to_thread(room.services.close)  # its threads began since then

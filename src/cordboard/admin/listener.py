@@ -10,13 +10,15 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
-from cordboard.admin.application import AdminApplication
+from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
+from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices, Admission
 from cordboard.admin.table import ENDPOINTS
@@ -30,6 +32,9 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -72,7 +77,12 @@ class AdminListener:
         tls = await asyncio.to_thread(_tls, settings.tls) if settings.tls is not None else None
         self._services = services = AdminServices(
             accounts=await asyncio.to_thread(self._open_accounts),
-            audit=AuditLog(settings.data / "audit.jsonl", time.time, _log_head),
+            audit=AuditLog(
+                settings.data / "audit.jsonl",
+                time.time,
+                _log_head,
+                keep_months=settings.audit_months,
+            ),
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,
@@ -85,6 +95,8 @@ class AdminListener:
             paces=Paces(time.monotonic),
             port=lambda: self.port,
             public_address=settings.address,
+            takes_passwords=settings.sign_in.password,
+            oidc=_identity_provider(settings),
         )
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
         self._server = HttpServer(
@@ -115,6 +127,14 @@ class AdminListener:
             idle_seconds=sessions.idle_minutes * 60,
             whole_seconds=sessions.hours * 3_600,
         )
+
+
+def _identity_provider(settings: AdminUi) -> OpenIdConnect | None:
+    if settings.sign_in.oidc is None:
+        return None
+    from cordboard.admin.oidc import OpenIdConnect  # brings a library of tokens
+
+    return OpenIdConnect(settings.sign_in.oidc, f"{settings.address}{BASE}{CALLBACK}")
 
 
 def _tls(files: AdminTls) -> ssl.SSLContext:

@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
@@ -33,6 +33,9 @@ MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -76,6 +79,8 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    takes_passwords: bool = True
+    oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)
     sockets: OpenSockets = field(init=False)
     first_answers: FirstAnswers = field(default_factory=FirstAnswers)
