@@ -23,7 +23,7 @@ from cordboard.errors import RequestRefused, StoreUnavailable
 MOST = 256
 """Sockets of one port."""
 MOST_OF_ONE = 32
-"""Sockets of one session or key: nobody shuts out the others."""
+"""Sockets of one session or key: none shuts out the others."""
 CHECK_SECONDS = 30.0
 """Time between two looks at the rights."""
 SEND_SECONDS = 20.0

@@ -134,7 +134,7 @@ async def _stream(ask: Ask, operator: OperatorControl, listener: Listener) -> No
 
 
 async def _until_gone(ask: Ask, listener: Listener) -> None:
-    """End the listening when the client goes. What it sends is dropped."""
+    """End the listening when the client goes. Frames of the client are dropped."""
     try:
         while True:
             await ask.socket.receive()
@@ -143,7 +143,7 @@ async def _until_gone(ask: Ask, listener: Listener) -> None:
 
 
 def _heard(ask: Ask) -> OperatorControl:
-    """Return the call's operator control. Raises `RequestRefused` if nobody may listen now."""
+    """Return the call's operator control. Raises `RequestRefused` if that is forbidden now."""
     operator, services = live_call(ask).operator, ask.services
     if not operator.may_listen:
         message = "the call's context forbids listening (listening.enabled)"

@@ -26,7 +26,7 @@ TAKEN = 10.0
 
 
 class OperatorControl:
-    """What people may do in one call."""
+    """The acts of an operator in one call."""
 
     def __init__(
         self,
