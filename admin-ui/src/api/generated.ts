@@ -316,7 +316,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a call at once. The ledger has the reason `operator_hangup`. */
+        /** End a call at once. The ledger has the reason `operator_hangup`, and who gave which. */
         post: operations["hang_up"];
         delete?: never;
         options?: never;
@@ -338,6 +338,94 @@ export interface paths {
          * @description Answers when the telephone system has taken over; an error leaves the call as it is.
          */
         post: operations["transfer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/say": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have the agent say this to the caller, in its own voice. Answers when it has begun.
+         * @description The ledger has it as said by an operator, and the agent's model knows of it.
+         */
+        post: operations["say"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/hint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give the agent's model a note for its next turns. The caller does not hear it. */
+        post: operations["hint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/flag": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Mark this moment of the call, in its ledger. */
+        post: operations["flag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/listen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Get the ticket to listen to a call, in both directions and late. It has no way back. */
+        post: operations["listen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listen/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Listen to a call (websocket): a text frame `Hearing`, then binary frames with both sides. */
+        get: operations["hear"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -372,6 +460,43 @@ export interface paths {
         put?: never;
         /** Read the configuration file again and put it into force; a bad file changes nothing. */
         post: operations["reload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take no new calls from now on; live ones go on.
+         * @description `/ready` is not ready then, so that a load balancer sends calls elsewhere. It ends by `/engine/undrain`, or a restart.
+         */
+        post: operations["drain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take calls again. */
+        post: operations["undrain"];
         delete?: never;
         options?: never;
         head?: never;
@@ -692,6 +817,18 @@ export interface components {
              */
             text: string | null;
         };
+        /** Drain */
+        Drain: {
+            /**
+             * Draining
+             * @description True: new calls are refused with the reason `draining`, and live ones go on.
+             */
+            draining: boolean;
+            /** Since */
+            since: string | null;
+            /** Calls Left */
+            calls_left: number;
+        };
         /** EngineState */
         EngineState: {
             /** Version */
@@ -707,6 +844,8 @@ export interface components {
             max_calls: number;
             /** Ready */
             ready: boolean;
+            /** @description `calls_left` is within the caller's scope. */
+            drain: components["schemas"]["Drain"];
             /** Components */
             components: {
                 [key: string]: components["schemas"]["Component"];
@@ -734,12 +873,54 @@ export interface components {
              */
             copy: string;
         };
+        /** Flag */
+        Flag: {
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+        };
         /**
          * Grant
          * @description Rights that no role includes.
          * @enum {string}
          */
         Grant: "listen" | "recordings" | "personal" | "publish";
+        /** Hangup */
+        Hangup: {
+            /**
+             * Reason
+             * @description For the ledger.
+             * @default
+             */
+            reason: string;
+        };
+        /**
+         * Hearing
+         * @description The first frame of a listener, in text; binary ones follow (docs/admin-live-control.md).
+         */
+        Hearing: {
+            /**
+             * Encoding
+             * @enum {string}
+             */
+            encoding: "slin" | "ulaw";
+            /** Rate */
+            rate: number;
+            /**
+             * From Ms
+             * @description Time of the first sample in the ledger.
+             */
+            from_ms: number;
+            /** Delay Ms */
+            delay_ms: number;
+        };
+        /** Hint */
+        Hint: {
+            /** Text */
+            text: string;
+        };
         /** Invitation */
         Invitation: {
             user: components["schemas"]["UserRow"];
@@ -1026,6 +1207,26 @@ export interface components {
          * @enum {string}
          */
         Role: "viewer" | "operator" | "admin";
+        /** Said */
+        Said: {
+            /**
+             * State
+             * @description `waiting`: the agent has it, and will say it when it can, for example after the caller.
+             * @enum {string}
+             */
+            state: "begun" | "waiting";
+        };
+        /** Say */
+        Say: {
+            /** Text */
+            text: string;
+            /**
+             * Interrupt
+             * @description In place of the agent's present answer; otherwise after it.
+             * @default false
+             */
+            interrupt: boolean;
+        };
         /** Server */
         Server: {
             /** Server */
@@ -1151,6 +1352,19 @@ export interface components {
             said: string;
             /** @default null */
             fix: components["schemas"]["Fix"] | null;
+        };
+        /** Ticket */
+        Ticket: {
+            /**
+             * Ticket
+             * @description For `GET /listen/{call_id}`, once, within 15 s.
+             */
+            ticket: string;
+            /**
+             * Delay Ms
+             * @description The sound is late by this.
+             */
+            delay_ms: number;
         };
         /** Tools */
         Tools: {
@@ -1428,7 +1642,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Proof"];
             };
@@ -1585,7 +1799,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Begin"];
             };
@@ -1990,13 +2204,19 @@ export interface operations {
     hang_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
             path: {
                 call_id: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Hangup"];
+            };
+        };
         responses: {
             /** @description It was done. */
             200: {
@@ -2021,7 +2241,9 @@ export interface operations {
     transfer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
             path: {
                 call_id: string;
             };
@@ -2041,6 +2263,175 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Done"];
                 };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    say: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Say"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Said"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    hint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Hint"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    flag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Flag"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    listen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ticket"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    hear: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A websocket. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description It was refused. */
             default: {
@@ -2111,6 +2502,64 @@ export interface operations {
             };
         };
     };
+    drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drain"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    undrain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drain"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     check: {
         parameters: {
             query?: never;
@@ -2118,7 +2567,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Draft"];
             };
