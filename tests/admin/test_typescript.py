@@ -52,7 +52,7 @@ def test_the_compiler_finds_what_the_engine_does_not_know(tmp_path: Path) -> Non
         f'import {{ connect }} from "{client}";\n'
         'await connect().POST("/api/v1/calls/{call_id}/transfer", {\n'
         '  params: { path: { call_id: "1" } }, body: { place: "desk" } });\n'
-        'await connect().GET("/api/v1/nothing");\n'
+        'await connect().GET("/api/v1/nothing", { params: { path: { call_id: "1" } } });\n'
     )
     (tmp_path / "tsconfig.json").write_text(
         f'{{"extends": "{FOLDER}/tsconfig.json", "include": ["wrong.ts"],'
