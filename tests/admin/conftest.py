@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 import secrets
 import time
 import wave
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,6 +136,73 @@ class LiveLine:
         self.moved_to.append(destination)
 
 
+class LiveOperator:
+    """Stands in for `OperatorControl`; the real one is tried in tests/calls/test_operator.py."""
+
+    delay_ms = 1_500
+
+    def __init__(self, call: LiveCall) -> None:
+        self._call = call
+        self.asked: list[tuple[str, ...]] = []
+        self.failure: Exception | None = None
+        self.may_listen = True
+        self.frames: list[bytes] = []
+        self.listening = asyncio.Event()
+        self.over = asyncio.Event()
+
+    def _ask(self, *asked: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.asked.append(asked)
+
+    async def say(self, text: str, who: str, *, interrupt: bool = False) -> bool:
+        self._ask("say", text, who, *(["interrupt"] if interrupt else []))
+        return True
+
+    def hint(self, text: str, who: str) -> None:
+        self._ask("hint", text, who)
+
+    def flag(self, text: str, who: str) -> None:
+        self._ask("flag", text, who)
+
+    def hang_up(self, reason: str, who: str) -> None:
+        self._ask("hang_up", reason, who)
+        self._call.end("completed", "operator_hangup")
+
+    @contextlib.contextmanager
+    def listen(self, who: str) -> Iterator[Any]:
+        self._ask("listen", who)
+        yield LiveListener(self)
+        self._ask("listened", who)
+
+
+class LiveListener:
+    encoding, rate, from_ms, too_slow = "slin", 8000, 40, False
+
+    def __init__(self, operator: LiveOperator) -> None:
+        self._operator = operator
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        for frame in self._operator.frames:
+            yield frame
+        self._operator.listening.set()
+        await self._operator.over.wait()
+
+    def end(self) -> None:
+        self._operator.over.set()
+
+
+class LiveAdmission:
+    draining_since: datetime.datetime | None = None
+    overloaded = False
+
+    def begin_drain(self) -> None:
+        self.draining_since = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
+
+    def end_drain(self) -> None:
+        self.draining_since = None
+
+
 @dataclass
 class LiveCall:
     call_id: str
@@ -144,9 +212,13 @@ class LiveCall:
     cost: float | None = 0.25
     line: LiveLine = field(default_factory=LiveLine)
     ended: list[tuple[str, str]] = field(default_factory=list)
+    operator: LiveOperator = field(init=False)
     started_at: datetime.datetime = field(
         default_factory=lambda: datetime.datetime.now().astimezone()
     )
+
+    def __post_init__(self) -> None:
+        self.operator = LiveOperator(self)
 
     @property
     def offer(self) -> Offer:
@@ -314,6 +386,7 @@ class Room:
         loop = asyncio.get_running_loop()
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
+        self.admission = LiveAdmission()
         self.calls = {
             each.call_id: each
             for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
@@ -350,6 +423,7 @@ class Room:
             view=cast(EngineView, self.view),
             operations=ServerOperations(self.fake),
             calls=lambda: cast(Mapping[str, Call], self.calls),
+            admission=self.admission,
             trials=cast(ToolTrials, self.trials),
             usage=ToolUsageFiles(self.usage, folder / "calls"),
             examples=ToolExamples(folder / "admin"),
@@ -603,6 +677,12 @@ class Visit:
         message = await self._next()
         assert message["type"] == "websocket.send", message
         return json.loads(message["text"])
+
+    async def binary(self) -> bytes:
+        """The next frame, which is binary."""
+        message = await self._next()
+        assert message["type"] == "websocket.send", message
+        return bytes(message["bytes"])
 
     async def closed(self) -> int:
         """Wait for the end and return its code; frames before it are dropped."""

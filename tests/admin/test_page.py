@@ -89,5 +89,6 @@ async def test_the_commands_of_the_page_do_what_it_says(
     assert '"takes_effect":"now"' in shown
     assert "+++ draft" in shown
     assert '"applied":true' in shown
+    assert '{"state":"begun"}' in shown, "the agent has said it"
     ledgers = [path.read_text() for path in (tmp_path / "calls").glob("*/*.jsonl")]
     assert sum("operator_hangup" in ledger for ledger in ledgers) == 1

@@ -353,3 +353,30 @@ def test_only_a_test_runs_on_a_generation_that_is_not_in_force(tmp_path: Path) -
         assert not hall.registry.calls
 
     play(tmp_path, scenario)
+
+
+def test_a_drain_refuses_new_calls_and_lets_live_ones_go_on_until_it_ends(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first = hall.ring()
+        await asyncio.sleep(1)
+        hall.registry.begin_drain()
+        assert not hall.registry.accepting
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert (late.declined, late.media) == (["unavailable"], None)
+        assert first.declined == []
+        hall.registry.end_drain()
+        assert hall.registry.accepting
+        second = hall.ring()
+        await asyncio.sleep(1)
+        for line in (first, second):
+            hang_up(line)
+        await hall.registry.idle()
+        hall.registry.begin_drain()
+        await hall.registry.drain(0)
+        hall.registry.end_drain()
+        assert not hall.registry.accepting, "an engine that stops takes no calls"
+
+    hall = play(tmp_path, scenario)
+    assert len(hall.histories()) == 2
+    assert hall.metric('ai_agent_refused_offers_total{reason="draining"} 1.0')

@@ -316,7 +316,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a call at once. The ledger has the reason `operator_hangup`. */
+        /** End a call at once. The ledger has the reason `operator_hangup`, and who gave which. */
         post: operations["hang_up"];
         delete?: never;
         options?: never;
@@ -338,6 +338,94 @@ export interface paths {
          * @description Answers when the telephone system has taken over; an error leaves the call as it is.
          */
         post: operations["transfer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/say": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have the agent say this to the caller, in its own voice. Answers when it has begun.
+         * @description The ledger has it as said by an operator, and the agent's model knows of it.
+         */
+        post: operations["say"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/hint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give the agent's model a note for its next turns. The caller does not hear it. */
+        post: operations["hint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/flag": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Mark this moment of the call, in its ledger. */
+        post: operations["flag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/listen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Get the ticket to listen to a call, in both directions and late. It has no way back. */
+        post: operations["listen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listen/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Listen to a call (websocket): a text frame `Hearing`, then binary frames with both sides. */
+        get: operations["hear"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -372,6 +460,43 @@ export interface paths {
         put?: never;
         /** Read the configuration file again and put it into force; a bad file changes nothing. */
         post: operations["reload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take no new calls from now on; live ones go on.
+         * @description `/ready` is not ready then, so that a load balancer sends calls elsewhere. It ends by `/engine/undrain`, or a restart.
+         */
+        post: operations["drain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take calls again. */
+        post: operations["undrain"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2417,6 +2542,18 @@ export interface components {
              */
             base: string;
         };
+        /** Drain */
+        Drain: {
+            /**
+             * Draining
+             * @description True: new calls are refused with the reason `draining`, and live ones go on.
+             */
+            draining: boolean;
+            /** Since */
+            since: string | null;
+            /** Calls Left */
+            calls_left: number;
+        };
         /** Edited */
         Edited: {
             /**
@@ -2490,6 +2627,8 @@ export interface components {
             max_calls: number;
             /** Ready */
             ready: boolean;
+            /** @description `calls_left` is within the caller's scope. */
+            drain: components["schemas"]["Drain"];
             /** Components */
             components: {
                 [key: string]: components["schemas"]["Component"];
@@ -2886,6 +3025,14 @@ export interface components {
              */
             copy: string;
         };
+        /** Flag */
+        Flag: {
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+        };
         /**
          * Flush
          * @description Drop the queued sound, and the marks in it; end a hold.
@@ -2989,17 +3136,51 @@ export interface components {
          * @enum {string}
          */
         Grant: "listen" | "recordings" | "personal" | "publish";
+        /** Hangup */
+        Hangup: {
+            /**
+             * Reason
+             * @description For the ledger.
+             * @default
+             */
+            reason: string;
+        };
         /**
-         * Hangup
+         * HangupByPage
          * @description The person at the page hangs up.
          */
-        Hangup: {
+        HangupByPage: {
             /**
              * Type
              * @default hangup
              * @constant
              */
             type: "hangup";
+        };
+        /**
+         * Hearing
+         * @description The first frame of a listener, in text; binary ones follow (docs/admin-live-control.md).
+         */
+        Hearing: {
+            /**
+             * Encoding
+             * @enum {string}
+             */
+            encoding: "slin" | "ulaw";
+            /** Rate */
+            rate: number;
+            /**
+             * From Ms
+             * @description Time of the first sample in the ledger.
+             */
+            from_ms: number;
+            /** Delay Ms */
+            delay_ms: number;
+        };
+        /** Hint */
+        Hint: {
+            /** Text */
+            text: string;
         };
         /**
          * Hold
@@ -3180,7 +3361,8 @@ export interface components {
             until_ms: number | null;
             /**
              * Kind
-             * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`.
+             * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
+             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.hangup`.
              */
             kind: string;
             /** Text */
@@ -4036,6 +4218,15 @@ export interface components {
          * @enum {string}
          */
         Role: "viewer" | "operator" | "admin";
+        /** Said */
+        Said: {
+            /**
+             * State
+             * @description `waiting`: the agent has it, and will say it when it can, for example after the caller.
+             * @enum {string}
+             */
+            state: "begun" | "waiting";
+        };
         /** Sample */
         Sample: {
             /** Text */
@@ -4097,6 +4288,17 @@ export interface components {
         SavedViews: {
             /** Views */
             views: components["schemas"]["SavedView"][];
+        };
+        /** Say */
+        Say: {
+            /** Text */
+            text: string;
+            /**
+             * Interrupt
+             * @description In place of the agent's present answer; otherwise after it.
+             * @default false
+             */
+            interrupt: boolean;
         };
         /** Secret */
         Secret: {
@@ -4454,6 +4656,19 @@ export interface components {
              * @default 86400000
              */
             to_ms: number;
+        };
+        /** Ticket */
+        Ticket: {
+            /**
+             * Ticket
+             * @description For `GET /listen/{call_id}`, once, within 15 s.
+             */
+            ticket: string;
+            /**
+             * Delay Ms
+             * @description The sound is late by this.
+             */
+            delay_ms: number;
         };
         /** ToPublish */
         ToPublish: {
@@ -5175,7 +5390,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Proof"];
             };
@@ -5332,7 +5547,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Begin"];
             };
@@ -5737,13 +5952,19 @@ export interface operations {
     hang_up: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
             path: {
                 call_id: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Hangup"];
+            };
+        };
         responses: {
             /** @description It was done. */
             200: {
@@ -5768,7 +5989,9 @@ export interface operations {
     transfer: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
             path: {
                 call_id: string;
             };
@@ -5788,6 +6011,175 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Done"];
                 };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    say: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Say"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Said"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    hint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Hint"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    flag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Flag"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    listen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ticket"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    hear: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A websocket. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description It was refused. */
             default: {
@@ -5845,6 +6237,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Reloaded"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drain"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    undrain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Drain"];
                 };
             };
             /** @description It was refused. */
@@ -6721,7 +7171,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["DraftText"];
             };
@@ -6976,7 +7426,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ToRestore"];
             };
@@ -7364,7 +7814,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Acknowledge"];
             };
@@ -7858,7 +8308,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ErasureOf"];
             };
@@ -8177,7 +8627,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ChatOf"];
             };
@@ -8212,7 +8662,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ChatMessage"];
             };

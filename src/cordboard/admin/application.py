@@ -172,12 +172,17 @@ class AdminApplication:
             endpoint = by_method["GET" if request.method == "HEAD" else request.method]
             ask = self._ask(endpoint, request, request.path_params)
             ask.method, ask.headers = request.method, joined(request.headers)
+            answer: Response | None = None
             try:
-                return await self._answer(ask, request)
+                answer = await self._answer(ask, request)
             except NotModified:
                 return Response(status_code=304, headers={"ETag": ask.etag})
             except Exception as error:  # noqa: BLE001 - task border of a request
-                return _refusal(await self._explained(ask, error), ask.request)
+                answer = _refusal(await self._explained(ask, error), ask.request)
+            finally:
+                if ask.attempt is not None:
+                    ask.attempt.settle(answer)
+            return answer
 
         return serve
 
@@ -207,12 +212,21 @@ class AdminApplication:
         elif endpoint.frames is not None:
             headers = {"Upgrade": "websocket"}
             raise RequestRefused(426, "websocket", "this is a websocket", headers=headers)
+        key = request.headers.get("idempotency-key")
+        if endpoint.repeatable and key is not None:
+            content = ask.body.model_dump_json() if ask.body is not None else ""
+            place = (ask.who.name, request.url.path, key)
+            ask.attempt = self._services.first_answers.attempt(place, content)
+            if not ask.attempt.first:
+                return
         if endpoint.audit != UNRECORDED and not endpoint.records_itself:
             await ask.record()
 
     async def _answer(self, ask: Ask, request: Request) -> Response:
         endpoint, services = ask.endpoint, self._services
         await self._admit(ask, request)
+        if ask.attempt is not None and not ask.attempt.first:
+            return await ask.attempt.answer()
         given = await endpoint.does(ask)
         if endpoint.audit != UNRECORDED and not ask.recorded:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
@@ -354,6 +368,8 @@ class AdminApplication:
             if content.strip() not in (b"", b"{}"):
                 raise RequestRefused(422, "invalid", "this takes no body")
             return None
+        if not content.strip() and endpoint.body_optional:
+            return endpoint.takes()
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             message = "send JSON, with the header Content-Type: application/json"

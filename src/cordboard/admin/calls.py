@@ -47,6 +47,11 @@ class Transfer(Takes):
         return {"destination": self.destination}
 
 
+class Hangup(Takes):
+    reason: str = Field("", max_length=200)
+    """For the ledger."""
+
+
 async def list_live(ask: Ask) -> LiveCalls:
     """List the calls of this moment, the oldest first."""
     rights, now = ask.who.rights, datetime.datetime.now().astimezone()
@@ -60,8 +65,8 @@ async def list_live(ask: Ask) -> LiveCalls:
 
 
 async def hang_up(ask: Ask) -> Done:
-    """End a call at once. The ledger has the reason `operator_hangup`."""
-    _live_call(ask).end("completed", "operator_hangup")
+    """End a call at once. The ledger has the reason `operator_hangup`, and who gave which."""
+    live_call(ask).operator.hang_up(ask.body.reason, ask.who.name)
     return Done()
 
 
@@ -71,7 +76,7 @@ async def transfer(ask: Ask) -> Done:
     Answers when the telephone system has taken over; an error leaves the call as it is.
     """
     body: Transfer = ask.body
-    call, moving = _live_call(ask), ask.services.transferring
+    call, moving = live_call(ask), ask.services.transferring
     if call.state is not CallState.TALKING or call.call_id in moving:
         raise RequestRefused(409, "not_now", "the caller cannot be transferred at this moment")
     moving.add(call.call_id)
@@ -85,13 +90,13 @@ async def transfer(ask: Ask) -> Done:
     return Done()
 
 
-def _context_of_call(ask: Ask) -> str | None:
+def context_of_call(ask: Ask) -> str | None:
     call = ask.services.calls().get(ask.params["call_id"])
     return call.context_name if call is not None else None
 
 
 def _context_of_transfer(ask: Ask) -> str | None:
-    context = _context_of_call(ask)
+    context = context_of_call(ask)
     known = ask.services.config().destinations
     if context is not None and ask.who.rights.covers(context) and ask.body.destination not in known:
         names = ", ".join(known) or "none"
@@ -99,7 +104,7 @@ def _context_of_transfer(ask: Ask) -> str | None:
     return context
 
 
-def _live_call(ask: Ask) -> Call:
+def live_call(ask: Ask) -> Call:
     """Return the call. Raises `RequestRefused` 409 when it is over or ends meanwhile."""
     call = ask.services.calls().get(ask.params["call_id"])
     if call is None or call.state in _OVER:
@@ -139,11 +144,12 @@ ENDPOINTS = (
         "POST",
         "/calls/{call_id}/hangup",
         may=Permission.CALLS_CONTROL,
-        scope=_context_of_call,
-        takes=None,
+        scope=context_of_call,
+        takes=Hangup,
         gives=Done,
         audit="call.hangup",
         does=hang_up,
+        repeatable=True,
     ),
     Endpoint(
         "POST",
@@ -154,5 +160,6 @@ ENDPOINTS = (
         gives=Done,
         audit="call.transfer",
         does=transfer,
+        repeatable=True,
     ),
 )

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from cordboard.accounts.audit import AuditEntry
 from cordboard.accounts.rights import Permission, Rights
 from cordboard.accounts.store import Key, Session
+from cordboard.admin.first_answers import Attempt
 from cordboard.admin.guard import Arrival
 from cordboard.admin.pace import CHANGE, Pace
 from cordboard.admin.services import AdminServices
@@ -148,6 +149,8 @@ class Ask:
     """True if the audit has a line about it."""
     connection: Socket | None = None
     """Of an endpoint that gives `Frames`."""
+    attempt: Attempt | None = None
+    """Of a request with an `Idempotency-Key`."""
     done: tuple[int, AuditEntry] | None = None
     """Its line in the audit, with its number: the act is allowed, and begins after it."""
 
@@ -248,6 +251,9 @@ class Endpoint:
     decides."""
     most_bytes: int = 1024 * 1024
     """Bytes of the body."""
+    repeatable: bool = False
+    """True if the header `Idempotency-Key` is honoured: a repeated request gets the first one's
+    answer, and does nothing."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for an endpoint that would be unguarded."""
@@ -271,6 +277,12 @@ class Endpoint:
     def frames(self) -> Frames | None:
         """The frames of a websocket; None for other endpoints."""
         return self.gives if isinstance(self.gives, Frames) else None
+
+    @property
+    def body_optional(self) -> bool:
+        """True if a request without a body is as one with `{}`."""
+        fields = () if self.takes is None else self.takes.model_fields.values()
+        return not any(field.is_required() for field in fields)
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -17,6 +17,13 @@ class Component(Gives):
     detail: str
 
 
+class Drain(Gives):
+    draining: bool
+    """True: new calls are refused with the reason `draining`, and live ones go on."""
+    since: str | None
+    calls_left: int
+
+
 class EngineState(Gives):
     version: str
     uptime_seconds: float
@@ -24,6 +31,8 @@ class EngineState(Gives):
     """Within the caller's scope."""
     max_calls: int
     ready: bool
+    drain: Drain
+    """`calls_left` is within the caller's scope."""
     components: dict[str, Component]
     details: dict[str, Any]
     """The same facts as in `/health` on the port of the probes, without the calls; empty for a
@@ -70,14 +79,16 @@ async def state(ask: Ask) -> EngineState:
     components = view.readiness()
     counts, details = view.counts(), dict(view.health()) if rights.everywhere else {}
     calls = ask.services.calls().values()
+    covered = sum(rights.covers(call.context_name) for call in calls)
     for name in ("active_calls", "components", *counts):
         details.pop(name, None)
     return EngineState(
         version=counts["version"],
         uptime_seconds=counts["uptime_seconds"],
-        active_calls=sum(rights.covers(call.context_name) for call in calls),
+        active_calls=covered,
         max_calls=counts["max_calls"],
         ready=all(each.ready for each in components.values() if each.required),
+        drain=_drain(ask, covered),
         components={
             name: Component(ready=each.ready, required=each.required, detail=each.detail)
             for name, each in components.items()
@@ -89,6 +100,28 @@ async def state(ask: Ask) -> EngineState:
 async def reload(ask: Ask) -> Reloaded:
     """Read the configuration file again and put it into force; a bad file changes nothing."""
     return Reloaded(**report_as_json(await ask.services.operations.engine.reload()))
+
+
+async def drain(ask: Ask) -> Drain:
+    """Take no new calls from now on; live ones go on.
+
+    `/ready` is not ready then, so that a load balancer sends calls elsewhere. It ends by
+    `/engine/undrain`, or a restart.
+    """
+    ask.services.admission.begin_drain()
+    return _drain(ask, len(ask.services.calls()))
+
+
+async def undrain(ask: Ask) -> Drain:
+    """Take calls again."""
+    ask.services.admission.end_drain()
+    return _drain(ask, len(ask.services.calls()))
+
+
+def _drain(ask: Ask, calls_left: int) -> Drain:
+    since = ask.services.admission.draining_since
+    told = since.isoformat(timespec="milliseconds") if since is not None else None
+    return Drain(draining=since is not None, since=told, calls_left=calls_left)
 
 
 async def check_setup(ask: Ask) -> Setup:
@@ -127,6 +160,19 @@ ENDPOINTS = (
         gives=Reloaded,
         audit="engine.reload",
         does=reload,
+    ),
+    *(
+        Endpoint(
+            "POST",
+            f"/engine/{does.__name__}",
+            may=Permission.ENGINE_CONTROL,
+            scope=Scope.NONE,
+            takes=None,
+            gives=Drain,
+            audit=f"engine.{does.__name__}",
+            does=does,
+        )
+        for does in (drain, undrain)
     ),
     Endpoint(
         "GET",

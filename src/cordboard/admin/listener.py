@@ -20,7 +20,7 @@ from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
-from cordboard.admin.services import AdminServices, Editing
+from cordboard.admin.services import AdminServices, Admission, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.alarms.watch import AlarmWatch
@@ -62,6 +62,7 @@ class EngineParts:
     view: EngineView
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
+    admission: Admission
     trials: ToolTrials
     usage: ToolUsageFiles
     providers: ProviderDesk
@@ -108,6 +109,7 @@ class AdminListener:
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,
+            admission=parts.admission,
             trials=parts.trials,
             usage=parts.usage,
             providers=parts.providers,

@@ -7,14 +7,16 @@ passwords. The event loop, which carries the audio of the calls, only moves read
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
+from cordboard.admin.first_answers import FirstAnswers
 from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
@@ -63,6 +65,19 @@ class Editing:
     """Returns the number of the generation in force, and the digest of its file."""
 
 
+class Admission(Protocol):
+    """The part of `calls.call_registry.CallRegistry` that takes calls, or does not."""
+
+    draining_since: datetime.datetime | None
+
+    @property
+    def overloaded(self) -> bool: ...
+
+    def begin_drain(self) -> None: ...
+
+    def end_drain(self) -> None: ...
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class AdminServices:
     """The parts of one engine."""
@@ -73,6 +88,7 @@ class AdminServices:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     """The live calls by id."""
+    admission: Admission
     trials: ToolTrials
     usage: ToolUsageFiles
     examples: ToolExamples
@@ -110,6 +126,9 @@ class AdminServices:
     oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)
     sockets: OpenSockets = field(init=False)
+    first_answers: FirstAnswers = field(default_factory=FirstAnswers)
+    listeners: int = 0
+    """People who listen to calls now."""
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""

@@ -31,6 +31,7 @@ from cordboard.admin import (
     recordings,
     secrets,
     session,
+    steering,
     tools,
     trials,
     views,
@@ -43,6 +44,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *oidc_session.ENDPOINTS,
     *people.ENDPOINTS,
     *calls.ENDPOINTS,
+    *steering.ENDPOINTS,
     *engine.ENDPOINTS,
     *mcp.ENDPOINTS,
     *tools.ENDPOINTS,
@@ -147,8 +149,14 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
             {"name": name, "in": "query", "required": False, "schema": schema}
             for name, schema in query["properties"].items()
         ]
+    if endpoint.repeatable:
+        key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
+        operation["parameters"].append({**key, "required": False})
     if endpoint.takes is not None:
-        operation["requestBody"] = {"required": True, "content": of(endpoint.takes.__name__)}
+        operation["requestBody"] = {
+            "required": not endpoint.body_optional,
+            "content": of(endpoint.takes.__name__),
+        }
     return operation
 
 

@@ -324,6 +324,7 @@ class Agent(Protocol):
         - `continuer`: spoken at once, into the caller's pause, or dropped.
         - `approval`: the only speech of its turn; dropped when `listen_aside(None)` ends the
           question.
+        - `operator`: the agent's model knows afterwards that it was spoken.
         - `late answer`: the agent's model may rephrase it. Dropped when the caller speaks before;
           then it is spoken again later.
         """
@@ -336,3 +337,20 @@ class Agent(Protocol):
 
     async def close(self) -> None:
         """Stop and free everything. Idempotent; no event is emitted afterwards."""
+
+
+@runtime_checkable
+class TakesNotes(Protocol):
+    """An agent, a dialogue or a service's protocol whose model can be given a note in a call."""
+
+    def take_note(self, text: str) -> bool:
+        """Put a note before the model's next turn. It is not spoken, and it does not make the model
+        speak. False if that is impossible now."""
+
+
+def operator_note(text: str) -> str:
+    """Return the words in which a model gets the hint of an operator."""
+    return (
+        "[A note of the operator of this call, for you alone. Follow it from your next turn on; do "
+        f"not read it out and do not mention it: {text}]"
+    )

@@ -29,6 +29,7 @@ Purpose: TypeAlias = Literal[
     "reprompt",
     "farewell",
     "apology",
+    "operator",
 ]
 """Purpose of the sentence.
 
@@ -40,6 +41,7 @@ Purpose: TypeAlias = Literal[
 - `late answer`: to a request of an earlier turn
 - `reprompt`: asks a silent caller
 - `farewell`, `apology`: the last sentence of a call
+- `operator`: words of a person who watches the call
 """
 
 
@@ -67,6 +69,8 @@ class Speech:
     changed: Callable[[Speech], None] = _ignore
     """Called after each change of the state, on the event loop."""
     state: SpeechState = SpeechState.QUEUED
+    interrupts: bool = False
+    """The agent gives up the answer it is working on. Only for the purpose `operator`."""
 
     @property
     def bridges(self) -> bool:

@@ -31,6 +31,7 @@ from cordboard.calls.failure_apology import STOPPING, FailureApology
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
+from cordboard.calls.operator import OperatorControl
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.recording.call_recording import opening
 from cordboard.calls.services import CallServices
@@ -146,6 +147,15 @@ class Call:
             self._ledger,
         )
         """The line and the caller, for the call's tools."""
+        self.operator = OperatorControl(
+            agent,
+            self._ending,
+            self._ledger,
+            binding.context.listening,
+            lambda: self.state is CallState.TALKING,
+            secret_keys=self._secret_keys,
+        )
+        """The acts of people who watch the call."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
@@ -340,6 +350,7 @@ class Call:
         )
         self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
         self.line.connect(conversation, self._keys)
+        self.operator.connect(conversation, sound)
         self._ending.connect(conversation, sound)
         self._recording.connect(sound)
         media.on_dtmf(self._key)
@@ -348,7 +359,7 @@ class Call:
     def _session(self, media: Media, sound: CallSound, conversation: Conversation) -> AgentSession:
         context = self._binding.context
         apology = APOLOGY if self._binding.problems else ""
-        greeting = opening(context.recording, apology + context.greeting)
+        greeting = opening(context.recording, context.listening, apology + context.greeting)
         saved = self._pre_call.saved()
         return AgentSession(
             call_id=self.call_id,
@@ -450,6 +461,7 @@ class Call:
             leave = give_back(line, "unavailable") if self._give_back else line.hangup()
             await self._step("hangup", leave)
         self._recording.stop()
+        self.operator.close()
         if self._sound is not None:
             self._sound.close()
         if self._media is not None:

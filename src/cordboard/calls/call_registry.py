@@ -46,7 +46,7 @@ DIALPLAN_STATUS: Mapping[str, str] = {
 IN_WORDS: Mapping[str, str] = {
     BUSY: "it has calls.max_calls calls",
     OVERLOADED: "it is overloaded",
-    DRAINING: "it is stopping",
+    DRAINING: "it is draining: it takes no new calls, because it stops or an operator says so",
     NO_AGENT: "no provider of the context can serve; `/ready` names the reason",
     INTERNAL_ERROR: "an internal error, which is in its log",
     BARE_BUSY: "it has as many calls without ARI as it takes (audiosocket.max_calls)",
@@ -124,7 +124,10 @@ class CallRegistry:
         """The calls among them that came without ARI."""
         self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._draining = False
+        self._stopping = False
+        self.draining_since: datetime | None = None
+        """Wall-clock time at which an operator began to drain the engine; None if it takes
+        calls."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -135,7 +138,24 @@ class CallRegistry:
 
     @property
     def accepting(self) -> bool:
-        return not self._draining
+        return not self._stopping and self.draining_since is None
+
+    @property
+    def overloaded(self) -> bool:
+        """True if the engine is too busy for anything besides its calls."""
+        return self._degradation.level > 0
+
+    def begin_drain(self) -> None:
+        """Take no new calls until `end_drain`; live ones go on. Idempotent."""
+        if self.draining_since is None:
+            self.draining_since = datetime.now().astimezone()
+            log.warning("drain_begun", calls=len(self._calls))
+
+    def end_drain(self) -> None:
+        """Take calls again, unless the engine is stopping. Idempotent."""
+        if self.draining_since is not None:
+            self.draining_since = None
+            log.warning("drain_ended", calls=len(self._calls))
 
     def offer(self, offer: Offer, aside: Aside | None = None) -> None:
         """Take an offer. Returns at once; the call runs in its own task. Only a test may run
@@ -156,7 +176,7 @@ class CallRegistry:
         Towards the end of that time the remaining callers hear a farewell; every call ends with
         one, unless the grace period is too short for it.
         """
-        self._draining = True
+        self._stopping = True
         farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
         if not await self._idle_within(grace - farewell):
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
@@ -214,7 +234,7 @@ class CallRegistry:
         smaller share: it never costs a caller by ARI their place."""
         is_bare = offer.source == BARE
         refusal = reason_to_refuse(
-            draining=self._draining,
+            draining=not self.accepting,
             live_calls=0 if is_bare else len(self._calls) - len(self.bare),
             max_calls=config.calls.max_calls,
             degradation=self._degradation,

@@ -56,7 +56,7 @@ from cordboard.calls.speech_queue import SpeechOutlets, SpeechQueue
 from cordboard.calls.tools.executor import ToolExecutor, ToolOutlets
 from cordboard.calls.turn_latency import LatencyRecord
 from cordboard.config.conversation import Silence
-from cordboard.errors import LineGone
+from cordboard.errors import LineError, LineGone
 from cordboard.observe.conversation_metrics import SilenceKind
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
@@ -245,6 +245,19 @@ class Conversation:
                 self._watch.caller_answered()
             self.caller_enters(False)
 
+    def check_operator(self, speech: Speech) -> None:
+        """Raise `LineError` if an operator's sentence may not be spoken now."""
+        if self._floor.ending or self._over:
+            raise LineGone("the call is ending")
+        if speech.interrupts and self._floor.caller_is_asked:
+            raise LineError("a tool waits for the caller's answer: it cannot be interrupted")
+
+    def say_for_operator(self, speech: Speech) -> None:
+        """Have the agent say an operator's sentence (`check_operator`)."""
+        if speech.interrupts:
+            self.take(Interrupted(self._loop.time()))
+        self.speech.say(speech)
+
     async def spoken_out(self) -> None:
         """Wait until the agent has no more to say and the caller has heard all of it."""
         while self.playout.speaking or not self._answered.is_set():
@@ -382,7 +395,8 @@ class Conversation:
             self._latency.no_answer()
         self._latency.sentence(turn, event.at)
         if text:
-            self._ledger.record(events.Answering(turn, text), event.at)
+            by = "operator" if speech is not None and speech.purpose == "operator" else ""
+            self._ledger.record(events.Answering(turn, text, by), event.at)
         else:
             self._growing = _Growing(turn, event.at)
         self.playout.sentence(turn, text, speech)

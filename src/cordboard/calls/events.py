@@ -162,6 +162,62 @@ class Answering(LedgerEvent):
     type = "agent.text"
     turn: int
     text: str
+    said_by: str = ""
+    """`operator`: the words are of an operator (`operator.say`); empty: the agent's or the
+    engine's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSaid(LedgerEvent):
+    """An operator wants this spoken by the agent. When that begins, `agent.text` follows; if it is
+    refused, or the call ends before, none does."""
+
+    type = "operator.say"
+    who: str
+    """The user, or `key:` and the id of a program's key."""
+    text: str
+    interrupt: bool = False
+    """The agent's present answer was given up for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHint(LedgerEvent):
+    """An operator gave the agent's model a note, which the caller does not hear."""
+
+    type = "operator.hint"
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHangup(LedgerEvent):
+    """An operator ends the call."""
+
+    type = "operator.hangup"
+    who: str
+    reason: str = ""
+    """In the operator's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flagged(LedgerEvent):
+    """A person marked this moment of the call."""
+
+    type = "call.flagged"
+    who: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listened(LedgerEvent):
+    """A person listened to the call; written when they stopped."""
+
+    type = "call.listened"
+    who: str
+    from_ms: int
+    """Beginning of the sound that was sent to them."""
+    to_ms: int
+    """End of the sound that was sent to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +532,8 @@ class Ended(LedgerEvent):
 
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Refused, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
-    AudioStarted, AudioEnded, Held, Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
+    OperatorSaid, OperatorHint, OperatorHangup, Flagged, Listened, AudioStarted, AudioEnded, Held,
+    Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
     RecordingDeclined, RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble,
     Gap, Ended,

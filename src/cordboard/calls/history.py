@@ -183,6 +183,8 @@ class CallHistory:
     gaps: list[Gap] = field(default_factory=list)
     """Gaps in the ledger; empty if it is complete."""
     transfers: list[LedgerLine] = field(default_factory=list)
+    watched: list[LedgerLine] = field(default_factory=list)
+    """The acts of people who watched: `operator.…`, `call.flagged` and `call.listened` lines."""
     outcome: str = ""
     """Empty while the call runs, and after its engine was killed until the next one starts."""
     reason: str = ""
@@ -306,6 +308,8 @@ class _Reader:
             self._manners(kind, line)
         elif kind in ("agent.used", "caller.key"):
             (self.history.used if kind == "agent.used" else self.history.keys).append(line)
+        elif kind.startswith("operator.") or kind in ("call.flagged", "call.listened"):
+            self.history.watched.append(line)
         elif kind.startswith("recording."):
             self._record(kind, line)
         elif kind.startswith(("caller.", "agent.", "turn.")):

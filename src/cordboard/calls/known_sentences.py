@@ -26,7 +26,7 @@ SPEAKERS: tuple[Callable[[Config], Iterator[str]], ...] = (
 def greetings(config: Config) -> dict[str, str]:
     """Return the first sentence of calls by context, where it contains no variables."""
     texts = {
-        name: opening(context.recording, context.greeting)
+        name: opening(context.recording, context.listening, context.greeting)
         for name, context in config.contexts.items()
     }
     return {name: text for name, text in texts.items() if text and "{" not in text}

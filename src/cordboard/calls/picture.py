@@ -22,7 +22,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from cordboard.calls.history import CallHistory, Gap, Overlap, Silence, Turn
+from cordboard.calls.history import CallHistory, Gap, LedgerLine, Overlap, Silence, Turn
 
 Samples = NDArray[np.int16]
 
@@ -43,7 +43,7 @@ STRIP = 2 * LANE + BETWEEN + 22
 CALLER, AGENT, TOOL, WAIT = "#2563eb", "#059669", "#d97706", "#dc2626"
 _BLOCK = 12_000
 """Height of a block (s16)."""
-HELD, SILENCE = "#7c3aed", "#6b7280"
+HELD, SILENCE, FLAG = "#7c3aed", "#6b7280", "#be185d"
 STAGES = (
     ("vad_ms", "silence noticed", "#64748b"),
     ("endpoint_ms", "end of turn", "#94a3b8"),
@@ -71,6 +71,9 @@ def draw(history: CallHistory, caller: Samples, agent: Samples, offset_ms: float
         strip.silence(silence)
     for gap in history.gaps:
         strip.gap(gap)
+    for act in history.watched:
+        if act["type"] != "call.listened":
+            strip.act(act)
     page = _Page(strip)
     page.title(history)
     page.waterfall([turn for turn in history.caller_turns if turn.latency])
@@ -226,6 +229,15 @@ class _Strip(_Shapes):
         words = f"{gap.lost} lines of the ledger are missing"
         self._box(x, 0, max(2.0, to - x), bottom, WAIT, words, opacity=0.12)
         self._text(x + 4, bottom - 4, words, colour=WAIT, size=11)
+
+    def act(self, act: LedgerLine) -> None:
+        """Draw what a person who watched did: a flag, a hint, a sentence, the end."""
+        x, bottom = self.x(act["at_ms"]), 2 * LANE + BETWEEN
+        words = f"{act['type'].partition('.')[2]} by {act['who']}"
+        said = act.get("text", act.get("reason", ""))
+        self._line(x, 0, x, bottom, FLAG, 2)
+        self._box(x, 0, 8, 10, FLAG, f"{words}: {said}" if said else words)
+        self._text(x + 11, 10, words, colour=FLAG, size=11)
 
     def _span(self, start: float, end: float, y: float, colour: str, text: str) -> None:
         x, width = self.x(start), max(2.0, self.x(end) - self.x(start))

@@ -97,6 +97,19 @@ class Silence(Section):
     )
 
 
+class Listening(Section):
+    """Listening to live calls by the admin port."""
+
+    enabled: bool = Field(
+        True, description="Whether people with the grant `listen` may hear calls of this context."
+    )
+    notice: str = Field(
+        "",
+        description="Sentence before the greeting of each call that may be listened to; empty = "
+        "none.",
+    )
+
+
 class Recording(Section):
     """Recording of the calls' audio."""
 

@@ -18,7 +18,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 from cordboard.config.alarms import Alarms
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.chosen import Chosen, ChosenTransport
-from cordboard.config.conversation import BargeIn, Recording, Silence, TurnTaking
+from cordboard.config.conversation import BargeIn, Listening, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
     APP,
@@ -514,6 +514,9 @@ class Context(Section):
     )
     silence: Silence = Field(Silence(), description="Sentences for silence.")
     recording: Recording = Field(Recording(), description="Recording of the calls' audio.")
+    listening: Listening = Field(
+        Listening(), description="Listening to live calls by the admin port."
+    )
     max_duration_ms: int = Field(
         3_600_000, ge=1_000, description="A call is ended politely after this time."
     )

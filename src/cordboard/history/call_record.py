@@ -115,7 +115,8 @@ class Mark:
     at_ms: int
     until_ms: int | None
     kind: str
-    """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`."""
+    """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
+    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.hangup`."""
     text: str
 
 
@@ -325,6 +326,14 @@ def _marks(history: CallHistory) -> Iterator[Mark]:
         yield Mark(transfer["at_ms"], None, "transfer", text)
     for trouble in history.failed_parts:
         yield Mark(trouble["at_ms"], None, "trouble", f"{trouble['where']}: {trouble['message']}")
+    for act in history.watched:
+        said = act.get("text", act.get("reason", ""))
+        text = f"{act['who']}: {said}" if said else act["who"]
+        if act["type"] == "call.listened":
+            yield Mark(act["from_ms"], act["to_ms"], "listened", text)
+        else:
+            kind = "flag" if act["type"] == "call.flagged" else act["type"]
+            yield Mark(act["at_ms"], None, kind, text)
     for gap in history.gaps:
         yield Mark(gap.since_ms, gap.until_ms, "gap", f"{gap.lost} lines are missing")
     for begin, end in history.recording.muted if history.recording else ():

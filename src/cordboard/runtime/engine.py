@@ -250,6 +250,7 @@ class Engine:
             view=self.view,
             operations=self._operations,
             calls=lambda: self.registry.calls,
+            admission=self.registry,
             trials=self._trials,
             usage=self._usage,
             providers=self._provider_desk(source),

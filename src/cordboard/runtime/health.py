@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import os
 import time
 from collections.abc import Mapping
@@ -130,7 +131,7 @@ class EngineHealth:
             "agents": self._agents_state(),
             "media": self.doors.media_state(),
             "calls": ComponentState(
-                accepting, "" if accepting else "the engine is stopping", public=True
+                accepting, "" if accepting else self._why_no_calls(), public=True
             ),
             "mcp": self._mcp_state(),
             "ledger": self._ledger_state(),
@@ -190,6 +191,7 @@ class EngineHealth:
             "active_calls": len(self.calls.calls),
             "max_calls": self.reloader.config.calls.max_calls,
             "chat_sessions": len(self.chat),
+            "draining_since": iso_or_none(self.calls.draining_since),
         }
 
     def health(self) -> Mapping[str, Any]:
@@ -236,6 +238,14 @@ class EngineHealth:
         self.series.components_ready(ready)
         return await asyncio.to_thread(self.series.render)
 
+    def _why_no_calls(self) -> str:
+        since = self.calls.draining_since
+        if since is None:
+            return "the engine is stopping"
+        left = len(self.calls.calls)
+        when = since.isoformat(timespec="seconds")
+        return f"draining since {when}: no new calls; {left} left (`cordboard undrain` ends it)"
+
     def _agents_state(self) -> ComponentState:
         providers = self.reloader.providers
         if providers is None:
@@ -259,3 +269,8 @@ class EngineHealth:
         up = {s.server for s in generation.fleet.status() if s.state is ServerState.READY}
         ready = needed <= up if needed else not detail
         return ComponentState(ready, detail, required=bool(needed))
+
+
+def iso_or_none(moment: datetime.datetime | None) -> str | None:
+    """Return a time in ISO 8601, to the second."""
+    return moment.isoformat(timespec="seconds") if moment is not None else None

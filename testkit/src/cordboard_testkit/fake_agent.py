@@ -61,6 +61,7 @@ class FakeAgent:
         self.said: list[str] = []
         """Sentences that the call requested by `say`."""
         self.late: list[Speech] = []
+        self.notes: list[str] = []
         self.aside: Callable[[str], None] | None = None
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
@@ -113,6 +114,10 @@ class FakeAgent:
             self.emit(AgentFailed("the voice is broken"))
         else:
             self.spawn(self.speak(self._turn, speech))
+
+    def take_note(self, text: str) -> bool:
+        self.notes.append(text)
+        return True
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self.aside = take

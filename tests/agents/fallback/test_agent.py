@@ -683,3 +683,25 @@ def test_the_phrase_for_a_caller_who_waits_is_not_their_answer(tmp_path: Path) -
     assert latency.filler
     (answered,) = stage.of(events.Answered)
     assert answered.answer_ms > 3000
+
+
+def test_a_note_is_in_the_prompt_of_each_agent_that_takes_over(tmp_path: Path) -> None:
+    async def first(agent: FakeAgent) -> None:
+        await asyncio.sleep(2)
+        assert chain.agent is not None
+        assert chain.agent.take_note("Offer Thursday.")
+        assert agent.notes == ["Offer Thursday."]
+        fails(agent)
+        assert chain.agent.take_note("Be brief.")
+
+    async def second(agent: FakeAgent) -> None:
+        await asyncio.sleep(1)
+        await hang_up(agent)
+
+    chain = Chain(FakeAgent(first), FakeAgent(second))
+    play_call(tmp_path, chain)
+    session = chain.fake("b").session
+    assert session is not None
+    told = [session.prompt, *chain.fake("b").notes]
+    assert ["Offer Thursday." in "".join(told), "Be brief." in "".join(told)] == [True, True]
+    assert chain.fake("a").notes == ["Offer Thursday."]

@@ -299,3 +299,17 @@ def test_a_broken_turn_is_made_whole(messages: list[Message], end: int) -> None:
         elif isinstance(message, ToolAnswered):
             wanted.remove(message.wish_id)
     assert not wanted
+
+
+def test_a_note_is_in_the_next_request_as_the_operators_and_never_as_the_callers() -> None:
+    async def scene() -> None:
+        model = ScriptedModel(words("Hello."), words("Thursday?"))
+        table = Table(model)
+        await table.say("hi")
+        assert table.dialogue.take_note("Offer Thursday.")
+        await table.say("when?")
+        first, second = model.requests[:2]
+        assert second.system == f"{first.system}\n\nOffer Thursday."
+        assert "Thursday" not in str(told(second.messages)[:3])
+
+    run(scene)

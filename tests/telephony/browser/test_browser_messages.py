@@ -14,7 +14,7 @@ from cordboard.audio.format import SLIN_16K, ULAW_8K
 from cordboard.telephony.browser import messages
 from cordboard.telephony.browser.messages import (
     HEADER,
-    Hangup,
+    HangupByPage,
     MarkDone,
     PageStats,
     Played,
@@ -75,7 +75,7 @@ def test_each_message_of_a_page_is_read() -> None:
     assert read(**PLAYED) == Played(flush=2, ms=1240.5, playing=True, queued_ms=60.0, underruns=1)
     assert read(type="mark_done", name=4) == MarkDone(name=4)
     assert read(type="key", digit="#") == PressedKey(digit="#")
-    assert read(type="hangup") == Hangup()
+    assert read(type="hangup") == HangupByPage()
     assert read(type="stats", output_ms=21.3, late=2, of_later_version=1) == PageStats(
         output_ms=21.3, late=2
     )

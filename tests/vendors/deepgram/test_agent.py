@@ -720,3 +720,12 @@ def _outcome(entry: tuple[Any, ...]) -> tuple[str, str]:
     assert entry[0] == "ignored"
     assert entry[1] in ("malformed", "unknown")
     return entry[1], entry[2]
+
+
+def test_a_note_is_added_to_the_prompt() -> None:
+    call = Call()
+    assert call.protocol.take_note("Offer Thursday.")
+    assert call.host.sent_of("UpdatePrompt") == [
+        {"type": "UpdatePrompt", "prompt": "Offer Thursday."}
+    ]
+    assert not call.host.sent_of("InjectUserMessage")

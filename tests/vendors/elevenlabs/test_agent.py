@@ -659,3 +659,12 @@ def test_events_before_the_conversation_are_out_of_order() -> None:
 
 def test_formats_it_takes() -> None:
     assert ElevenLabsProtocol(provider(), KEY).formats[0] == ULAW_8K
+
+
+def test_a_note_is_a_contextual_update_which_asks_for_no_answer() -> None:
+    protocol, host = talking()
+    assert protocol.take_note("Offer Thursday.")
+    assert host.sent_of("contextual_update") == [
+        {"type": "contextual_update", "text": "Offer Thursday."}
+    ]
+    assert not host.sent_of("user_message")

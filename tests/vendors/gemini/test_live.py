@@ -1072,3 +1072,15 @@ def everything_told(call: Call) -> list[str]:
     """The answers that the model was given on this connection, by id or in words."""
     text = json.dumps([call.answers(), call.words()])
     return [f"Answer {name}." for name in IDS if f"Answer {name}." in text]
+
+
+def test_a_note_waits_until_it_cuts_nothing_and_does_not_make_the_model_speak() -> None:
+    call = Call()
+    call.content(**spoken(tone(20, 24_000)))
+    assert call.protocol.take_note("Offer Thursday.")
+    assert call.words() == []
+    call.content(generationComplete=True)
+    call.content(turnComplete=True)
+    assert call.words() == [("user", "Offer Thursday.")]
+    assert [sent["turnComplete"] for sent in call.sent("clientContent")] == [False]
+    assert call.protocol.inform("The table is booked."), "the model owes nothing for a note"

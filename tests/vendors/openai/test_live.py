@@ -358,3 +358,11 @@ def test_nothing_that_arrives_raises_and_no_call_is_asked_twice_at_a_time(
         call.answers(call_id)
     known = {"malformed", "unknown", "duplicate", "warning"}
     assert {why for why, _ in call.host.all("ignored")} <= known
+
+
+def test_a_note_is_an_instruction_and_not_a_commentary() -> None:
+    call = Call()
+    assert call.protocol.take_note("Offer Thursday.")
+    (sent,) = call.host.sent_of("session.instructions.append")
+    assert sent["content"] == "Offer Thursday."
+    assert not call.host.sent_of("session.commentary.append")

@@ -344,3 +344,15 @@ def test_the_service_may_speak_up_in_a_long_silence() -> None:
     call.say(name, item_id="u1", transcript="")
     assert not call.host.all("caller_stopped")
     assert len(call.host.all("agent_sound")) == 1
+
+
+def test_a_note_is_a_system_message_that_asks_for_no_answer() -> None:
+    call = Call()
+    assert call.protocol.take_note("Offer Thursday.")
+    (sent,) = call.host.sent_of("conversation.item.create")
+    assert sent["item"] == {
+        "type": "message",
+        "role": "system",
+        "content": [{"type": "input_text", "text": "Offer Thursday."}],
+    }
+    assert not call.creates

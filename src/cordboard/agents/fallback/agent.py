@@ -31,6 +31,7 @@ from cordboard.agent_api.agent import (
     AgentTrouble,
     CallerStarted,
     CallerText,
+    TakesNotes,
     ToolAsked,
     ToolCancelled,
     Used,
@@ -142,6 +143,10 @@ class FallbackAgent:
         """The caller was speaking when the last agent was lost."""
         self._spoken = SpokenSoFar()
         self._tools = ToolMemory(())
+        self._notes: list[str] = []
+        """Notes for the model. Each further agent has them in its prompt."""
+        self._noted = 0
+        """Number of notes that the current agent has."""
         self._seats = 0
         self._seat = self._first_seat()
         self.formats = self._seat.agent.formats
@@ -224,6 +229,14 @@ class FallbackAgent:
             self._spawn(self._say_meanwhile(self._session, speech), MEANWHILE)
         elif speech.bridges:
             speech.drop()
+
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        agent = self._seat.agent
+        if self._live and not (isinstance(agent, TakesNotes) and agent.take_note(text)):
+            return False
+        self._notes.append(text)
+        return True
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
@@ -316,14 +329,15 @@ class FallbackAgent:
         seat, said = self._seat, self._conversation
         self._failure = None
         history = said.history(to_answer=True)
-        note = self._tools.note()
+        self._noted = len(self._notes)
+        notes = [session.prompt, *self._notes, self._tools.note()]
         await seat.agent.start(
             replace(
                 seat.session(session, self._spoken.taken(said.last_turn), self._watch),
                 emit=partial(self._take, seat),
                 greeting="" if history else session.greeting,
                 history=history,
-                prompt=f"{session.prompt}\n\n{note}" if note else session.prompt,
+                prompt="\n\n".join(note for note in notes if note),
             )
         )
         if self._failure is not None:
@@ -357,6 +371,9 @@ class FallbackAgent:
         self._keys.clear()
         if self._aside is not None:
             agent.listen_aside(self._aside)
+        for note in self._notes[self._noted :]:  # they came during its start
+            if not (isinstance(agent, TakesNotes) and agent.take_note(note)):
+                self._tell(AgentTrouble("note_lost", self._seat.provider))
         for speech in self._spoken.unsaid():
             agent.say(speech)
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing
+from dataclasses import replace
 
 import structlog
 
@@ -135,7 +136,8 @@ _Declared = tuple[tuple[ToolSpec, ...], tuple[ProviderTool, ...]]
 
 
 class LlmDialogue:
-    """The text side of one call. Implements `Dialogue`, `Preparer` and `Overhearer`."""
+    """The text side of one call. Implements `Dialogue`, `Preparer`, `Overhearer` and
+    `TakesNotes`."""
 
     def __init__(self, parts: LoopParts, history: History, *, eager: bool) -> None:
         self._parts = parts
@@ -183,6 +185,13 @@ class LlmDialogue:
     def said_besides(self, text: str) -> None:
         self.forget()
         self._history.said_besides(text)
+
+    def take_note(self, text: str) -> bool:
+        """See `agent_api.agent.TakesNotes`. The note is a part of the system prompt from now on:
+        not all services take system messages within a conversation."""
+        self.forget()
+        self._parts = replace(self._parts, system=f"{self._parts.system}\n\n{text}")
+        return True
 
     def prepare(self, text: str) -> None:
         busy = self._answering is not None and self._answering.going_on

@@ -24,6 +24,7 @@ from cordboard.agent_api.agent import (
     AgentFailed,
     AgentSession,
     Interrupted,
+    TakesNotes,
     ToolAsked,
     ToolCancelled,
     Usage,
@@ -147,11 +148,18 @@ class PipelineAgent:
                 task = self._spawn_needless(self._say(mouth.fill, speech), self._fillers)
             case "approval":
                 task = self._spawn_needless(self._ask(speech), self._questions)
-            case "late answer":
-                task = self._queue_answer(partial(self._tell_late, speech))
+            case "late answer" | "operator":
+                for answer in self._answers if speech.interrupts else ():
+                    answer.cancel()
+                task = self._queue_answer(partial(self._tell, speech))
             case _:
                 task = self._spawn(self._say(mouth.say, speech))
         task.add_done_callback(lambda _: None if self._closed else speech.drop())
+
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        dialogue = self._dialogue
+        return isinstance(dialogue, TakesNotes) and dialogue.take_note(text)
 
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._aside = take
@@ -232,7 +240,7 @@ class PipelineAgent:
         """End a turn that needs no answer."""
         self._emit_unless_closed(AgentAudioDone(turn))
 
-    async def _tell_late(self, speech: Speech) -> None:
+    async def _tell(self, speech: Speech) -> None:
         turn = self._turn
         try:
             if isinstance(self._dialogue, Overhearer):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -31,6 +31,7 @@ from cordboard.agent_api.agent import (
     AgentTrouble,
     CallerWaits,
     Said,
+    TakesNotes,
 )
 from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
 from cordboard.agent_api.speech import Speech
@@ -210,6 +211,16 @@ class RealtimeAgent:
     def say(self, speech: Speech) -> None:
         self._own.say(speech)
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`. A later connection has the note in its prompt."""
+        protocol, session = self._protocol, self._session
+        if session is None or not isinstance(protocol, TakesNotes):
+            return False
+        if self._link.up and not protocol.take_note(text):
+            return False
+        self._session = replace(session, prompt=f"{session.prompt}\n\n{text}".strip())
+        return True
+
     def listen_aside(self, take: Callable[[str], None] | None) -> None:
         self._take_aside = take
         self._own.drop_questions()
@@ -308,6 +319,9 @@ class RealtimeAgent:
         self._so_far.take(event)
         self._ended = self._ended or isinstance(event, AgentEnded)
         self._session.emit(event)
+        spoken = event.speech if isinstance(event, AgentText) else None
+        if spoken is not None and spoken.purpose == "operator":
+            self.take_note(f"[An operator had this said to the caller in your name: {spoken.text}]")
 
     def turn_now(self) -> int:
         return self._talk.turn

@@ -1,4 +1,4 @@
-"""Distributes the sound of one call to its listeners: agent, recorder, echo guard.
+"""Distributes the sound of one call: to agent, recording, echo guard, and people who listen.
 
 `Media` has one callback per direction. If only one listener needs a direction, that listener is the
 callback itself, and no code of this module runs per frame.
@@ -16,6 +16,10 @@ from cordboard.calls.offer import Media
 Frames = Callable[[bytes], None]
 
 
+def _ignore(_: bytes) -> None:
+    """Do nothing with a frame."""
+
+
 class SoundRecorder(Protocol):
     """A recorder of both directions. Times are loop times."""
 
@@ -31,6 +35,11 @@ class SoundRecorder(Protocol):
 
     def unmute(self, at: float) -> None: ...
 
+    def pause(self, at: float) -> None:
+        """Record silence of both sides from `at` on."""
+
+    def resume(self, at: float) -> None: ...
+
 
 class CallSound:
     """Both directions of one call. Implements `calls.dtmf.Ears`."""
@@ -44,7 +53,10 @@ class CallSound:
         self._secret = False
         self._hearing_again: asyncio.TimerHandle | None = None
         self._watchers: tuple[Frames, ...] = ()
-        self._recorder: SoundRecorder | None = None
+        self._recorders: tuple[SoundRecorder, ...] = ()
+        self._paused = False
+        self._secret_until: float | None = None
+        """Loop time at which a secret that has ended may be heard after; None: it goes on."""
 
     @property
     def format(self) -> AudioFormat:
@@ -66,13 +78,33 @@ class CallSound:
         self._watchers += (watcher,)
         self._connect_agent()
 
-    def record(self, recorder: SoundRecorder | None) -> None:
-        """Pass both directions to a recorder; None ends it."""
-        self._recorder = recorder
+    def add(self, recorder: SoundRecorder) -> None:
+        """Pass both directions to a recorder too: the recording, or a person who listens."""
+        self._recorders += (recorder,)
         self._connect_caller()
         self._connect_agent()
-        if recorder is not None and self._secret:
-            recorder.mute(recorder.started_at, None)
+        if self._secret:
+            recorder.mute(recorder.started_at, self._secret_until)
+        if self._paused:
+            recorder.pause(recorder.started_at)
+
+    def remove(self, recorder: SoundRecorder) -> None:
+        """Pass nothing more to a recorder."""
+        self._recorders = tuple(each for each in self._recorders if each is not recorder)
+        self._connect_caller()
+        self._connect_agent()
+
+    def pause(self) -> None:
+        """Give the recorders silence of both sides, those to come too, until `resume`."""
+        self._paused = True
+        for recorder in self._recorders:
+            recorder.pause(self._loop.time())
+
+    def resume(self) -> None:
+        """Give the recorders sound again."""
+        self._paused = False
+        for recorder in self._recorders:
+            recorder.resume(self._loop.time())
 
     def close(self) -> None:
         """Cancel the timer."""
@@ -82,19 +114,20 @@ class CallSound:
     # calls.dtmf.Ears
 
     def mute(self, since: float, until: float) -> None:
-        if self._recorder is not None:
-            self._recorder.mute(since, until)
+        for recorder in self._recorders:
+            recorder.mute(since, until)
 
     def secret_begins(self, since: float) -> None:
         self.close()
-        if self._recorder is not None:
-            self._recorder.mute(since, None)
-        self._secret = True
+        for recorder in self._recorders:
+            recorder.mute(since, None)
+        self._secret, self._secret_until = True, None
         self._connect_caller()
 
     def secret_ends(self, at: float) -> None:
-        if self._recorder is not None:
-            self._recorder.unmute(at)
+        for recorder in self._recorders:
+            recorder.unmute(at)
+        self._secret_until = at
         self._hearing_again = self._loop.call_at(at, self._hear_again)
 
     def _hear_again(self) -> None:
@@ -104,7 +137,7 @@ class CallSound:
     # The callbacks for frames.
 
     def _connect_caller(self) -> None:
-        listener, recorder, silence = self._listener, self._recorder, self._silence
+        listener, silence = self._listener, self._silence
         time = self._loop.time
         if listener is not None and (self._deaf or self._secret):
             heard = listener
@@ -112,33 +145,31 @@ class CallSound:
             def listener(_: bytes) -> None:
                 heard(silence)
 
-        if recorder is None:
-            if listener is not None:
-                self._media.on_audio(listener)
+        keepers = tuple(recorder.hear_caller for recorder in self._recorders)
+        hear = listener or _ignore
+        if not keepers:
+            self._media.on_audio(hear)
             return
-        keep = recorder.hear_caller
-        if listener is None:
-            self._media.on_audio(lambda frame: keep(frame, time()))
-            return
-        hear = listener
 
-        def both(frame: bytes) -> None:
-            keep(frame, time())
+        def all_of_them(frame: bytes) -> None:
+            now = time()
+            for keep in keepers:
+                keep(frame, now)
             hear(frame)
 
-        self._media.on_audio(both)
+        self._media.on_audio(all_of_them)
 
     def _connect_agent(self) -> None:
-        watchers, recorder = self._watchers, self._recorder
-        if recorder is not None:
-            keep, time = recorder.hear_agent, self._loop.time
-            watchers = (*watchers, lambda frame: keep(frame, time()))
-        if len(watchers) == 1:
+        watchers, time = self._watchers, self._loop.time
+        keepers = tuple(recorder.hear_agent for recorder in self._recorders)
+        if len(watchers) == 1 and not keepers:
             self._media.on_sent(watchers[0])
             return
 
         def all_of_them(frame: bytes) -> None:
             for watcher in watchers:
                 watcher(frame)
+            for keep in keepers:
+                keep(frame, time())
 
         self._media.on_sent(all_of_them)

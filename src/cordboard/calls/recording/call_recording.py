@@ -20,7 +20,7 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.recorder import Recorder
 from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
-from cordboard.config.conversation import Recording
+from cordboard.config.conversation import Listening, Recording
 
 log = structlog.get_logger()
 
@@ -31,10 +31,11 @@ KEYS_HOLD_BACK = EARLY + TONE_BEFORE
 """Seconds of sound held back if keys may turn out to be secret."""
 
 
-def opening(recording: Recording, greeting: str) -> str:
-    """Return the greeting with the consent text before it."""
+def opening(recording: Recording, listening: Listening, greeting: str) -> str:
+    """Return the greeting with what callers must be told before it."""
     consent = recording.consent if recording.enabled else ""
-    return " ".join(part for part in (consent, greeting) if part)
+    notice = listening.notice if listening.enabled else ""
+    return " ".join(part for part in (consent, notice, greeting) if part)
 
 
 class CallRecording:
@@ -81,21 +82,21 @@ class CallRecording:
 
     def pause(self) -> bool:
         """Record silence. False if the call is not being recorded."""
-        if self._recorder is None:
-            return False
-        if not self._recorder.paused:
-            self._recorder.pause(self._loop.time())
+        paused = self._recorder is not None and self._recorder.paused
+        if self._sound is not None:
+            self._sound.pause()  # for those who listen, too
+        if self._recorder is not None and not paused:
             self._ledger.record(events.RecordingPaused())
-        return True
+        return self._recorder is not None
 
     def resume(self) -> bool:
         """Record sound again. False if the call is not being recorded."""
-        if self._recorder is None:
-            return False
-        if self._recorder.paused:
-            self._recorder.resume(self._loop.time())
+        paused = self._recorder is not None and self._recorder.paused
+        if self._sound is not None:
+            self._sound.resume()
+        if paused:
             self._ledger.record(events.RecordingResumed())
-        return True
+        return self._recorder is not None
 
     def stop(self) -> None:
         """End the recording and hand over the rest of the sound. Idempotent."""
@@ -108,7 +109,7 @@ class CallRecording:
         self._recorder = None
         if self._timer is not None:
             self._timer.cancel()
-        self._sound.record(None)
+        self._sound.remove(recorder)
         now = self._loop.time()
         recorder.hand_over(now, last=True)
         self._writer.finish(file)
@@ -126,7 +127,8 @@ class CallRecording:
             lambda left, right: self._writer.write(file, left, right),
             self._hold_back,
         )
-        self._sound.record(recorder)
+        self._sound.add(recorder)
+        recorder.resume(self._loop.time())  # a pause before it was for those who listen
         self._timer = self._loop.call_later(INTERVAL, self._hand_over)
         self._ledger.record(
             events.RecordingStarted(

@@ -26,7 +26,7 @@ from cordboard.telephony.browser.messages import (
     FORMATS,
     Flush,
     FormatName,
-    Hangup,
+    HangupByPage,
     Hold,
     MarkDone,
     MarkHere,
@@ -257,7 +257,7 @@ class BrowserMedia(LineMediaBase):
             case PressedKey():
                 if self._on_dtmf is not None:
                     self._on_dtmf(message.digit)
-            case Hangup():
+            case HangupByPage():
                 self.hang_up("caller_hangup")
                 self.end("caller_hangup")
             case PageStats():

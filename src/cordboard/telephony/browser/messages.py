@@ -83,7 +83,7 @@ class PressedKey(Message):
     digit: Annotated[str, Field(pattern=r"^[0-9*#A-D]$")]
 
 
-class Hangup(Message):
+class HangupByPage(Message):
     """The person at the page hangs up."""
 
     type: Literal["hangup"] = "hangup"
@@ -156,8 +156,8 @@ class Over(Message):
     `engine_stopped`."""
 
 
-OfPage = Played | MarkDone | PressedKey | Hangup | PageStats
-OF_PAGE = (Played, MarkDone, PressedKey, Hangup, PageStats)
+OfPage = Played | MarkDone | PressedKey | HangupByPage | PageStats
+OF_PAGE = (Played, MarkDone, PressedKey, HangupByPage, PageStats)
 OF_ENGINE = (Ready, Flush, Hold, Resume, MarkHere, ShowKeys, Over)
 _OF_PAGE: TypeAdapter[OfPage] = TypeAdapter(Annotated[OfPage, Field(discriminator="type")])
 

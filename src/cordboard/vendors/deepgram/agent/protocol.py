@@ -217,6 +217,11 @@ class DeepgramProtocol:
         busy = self._caller_speaks() or self._answering or self._calls.pending
         return not busy and self._tell_model(text)
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`. The prompt is added to, not replaced
+        (developers.deepgram.com/docs/voice-agent-update-prompt)."""
+        return self._send({"type": "UpdatePrompt", "prompt": text})
+
     def listen_aside(self, on: bool) -> bool:
         """Return False: the service cannot transcribe the caller without answering."""
         return False

@@ -182,6 +182,12 @@ class ElevenLabsProtocol:
         self._put(f"(The telephone system, not the caller: tell the caller this now: {text})")
         return True
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        if self._ready:
+            self._tell(text)
+        return self._ready
+
     def listen_aside(self, on: bool) -> bool:
         return False
 

@@ -44,6 +44,7 @@ class Floor:
         self.closing_until: float | None = None
         """Loop time until which the end of a cut-off exchange is awaited; None: nothing is."""
         self._notes: list[str] = []
+        self._hints: list[str] = []
         self._unknown: set[str] = set()
 
     def send(self, message: JsonObject) -> None:
@@ -84,12 +85,21 @@ class Floor:
         """Give the model this text as soon as that cuts nothing, and have it speak."""
         self._notes.append(text)
 
+    def hint(self, text: str) -> None:
+        """Give the model this text as soon as that cuts nothing, without having it speak."""
+        self._hints.append(text)
+
     @property
     def noted(self) -> bool:
         return bool(self._notes)
 
     def tell_notes(self) -> None:
-        """Send the notes now, if that cuts nothing."""
+        """Send the notes now, if that cuts nothing. The hints do not complete the model's turn, so
+        it does not speak (google-genai 3.4, `types.LiveClientContent.turn_complete`)."""
+        if self._hints and self.silent:
+            hints, self._hints = self._hints, []
+            self.send(say.turns([("user", hint) for hint in hints], complete=False))
+            self.memory.told_something()
         if self._notes and self.silent:
             notes, self._notes = self._notes, []
             self.owes()

@@ -242,6 +242,15 @@ class GeminiProtocol:
         floor.tell_notes()
         return True
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        floor = self._floor
+        if floor is None:
+            return False
+        floor.hint(text)
+        floor.tell_notes()
+        return True
+
     def listen_aside(self, on: bool) -> bool:
         return False
 

@@ -167,9 +167,8 @@ class OpenAILiveProtocol:
     def _send(self, message: JsonObject) -> None:
         self._host.send_text(messages.encoded(message))
 
-    def _add(self, text: str) -> None:
+    def _add(self, text: str, kind: str = "session.commentary.append") -> None:
         """Give the model a text to speak about, a long one in several pieces."""
-        kind = "session.commentary.append"
         for piece in _pieces(text):
             self._send({"type": kind, "delegation_id": None, "content": piece})
 
@@ -201,6 +200,13 @@ class OpenAILiveProtocol:
         if not self._ready or self._busy:
             return False
         self._add(f"Tell the caller now: {text}")
+        return True
+
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        if not self._ready:
+            return False
+        self._add(text, "session.instructions.append")
         return True
 
     def listen_aside(self, on: bool) -> bool:

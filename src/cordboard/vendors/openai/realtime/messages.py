@@ -189,6 +189,13 @@ def notice(text: str) -> JsonObject:
     )
 
 
+def operator_item(text: str) -> JsonObject:
+    """Return a note of an operator. Role `system`: no caller and no tool has written it (openai
+    3.54, `types/realtime/realtime_conversation_item_system_message.py`)."""
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "message", "role": "system", "content": content}
+
+
 def tool_notice(name: str, output: str) -> JsonObject:
     """Return the result of a tool, where the service does not accept it as one."""
     return user_item(f"[What the tool {name} has answered, not said by the caller:] {output}")

@@ -200,6 +200,13 @@ class OpenAIProtocol:
         self._answers.want(Wish(insists=True))
         return True
 
+    def take_note(self, text: str) -> bool:
+        """See `TakesNotes`."""
+        if not self._answers.ready:
+            return False
+        self._outbox.store(messages.operator_item(text))
+        return True
+
     def listen_aside(self, on: bool) -> bool:
         if on != self._aside:
             self._aside = self._answers.aside = on
