@@ -34,6 +34,7 @@ from cordboard.admin.endpoint import (
     Caller,
     Endpoint,
     Frames,
+    LastingAnswer,
     NotModified,
     Open,
     Scope,
@@ -151,12 +152,13 @@ class AdminApplication:
             await self._serve_socket(WebSocket(scope, receive, send_with_headers))
             return
         self._answering += 1
+        scope["cordboard.place"] = True
         try:
             await self._router(scope, receive, send_with_headers)
         except HTTPException as error:  # of the router: 404 and 405
             await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
         finally:
-            self._answering -= 1
+            self._answering -= scope["cordboard.place"]
 
     def _serving(
         self, by_method: Mapping[str, Endpoint]
@@ -166,7 +168,11 @@ class AdminApplication:
             ask = self._ask(endpoint, request, request.path_params)
             ask.if_none_match = joined(request.headers).get("if-none-match", "")
             try:
-                return await self._answer(ask, request)
+                answer = await self._answer(ask, request)
+                if isinstance(answer, LastingAnswer):  # it is among the sockets from here on
+                    request.scope["cordboard.place"] = False
+                    self._answering -= 1
+                return answer
             except NotModified:
                 return Response(status_code=304, headers={"ETag": ask.etag})
             except Exception as error:  # noqa: BLE001 - task border of a request

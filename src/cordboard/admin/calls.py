@@ -9,11 +9,10 @@ from pydantic import Field
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.live_calls import masked as masked
 from cordboard.calls.call import Call, CallState
 from cordboard.errors import RequestRefused
 
-SHOWN_DIGITS = 4
-"""Last digits of a number that are shown without the grant `personal`."""
 _OVER = (CallState.ENDING, CallState.RECORDED)
 
 
@@ -123,12 +122,6 @@ def _row(call: Call, now: datetime.datetime, *, personal: bool) -> LiveCall:
         called_number=offer.called_number,
         cost=call.cost,
     )
-
-
-def masked(number: str) -> str:
-    """Return a number with all but its last digits replaced."""
-    hidden = max(0, len(number) - SHOWN_DIGITS)
-    return "*" * hidden + number[hidden:]
 
 
 ENDPOINTS = (

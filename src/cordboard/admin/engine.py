@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cordboard.accounts.rights import Permission
+from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
 from cordboard.admin.pace import CHECK, TRY
+from cordboard.admin.services import AdminServices
 from cordboard.api.administration import report_as_json, server_as_json
 from cordboard.api.administration_view import Step
 from cordboard.api.tools import TRY_STATUS, as_json
@@ -170,10 +171,15 @@ class Tried(Gives):
 
 async def state(ask: Ask) -> EngineState:
     """Show whether calls can be answered, and why not."""
-    view, rights = ask.services.view, ask.who.rights
+    return state_for(ask.services, ask.who.rights)
+
+
+def state_for(services: AdminServices, rights: Rights) -> EngineState:
+    """Return the state of the engine as callers with these rights see it."""
+    view = services.view
     components = view.readiness()
     counts, details = view.counts(), dict(view.health()) if rights.everywhere else {}
-    calls = ask.services.calls().values()
+    calls = services.calls().values()
     for name in ("active_calls", "components", *counts):
         details.pop(name, None)
     return EngineState(
@@ -253,9 +259,14 @@ async def check_setup(ask: Ask) -> Setup:
 
 async def list_servers(ask: Ask) -> Servers:
     """List the MCP servers: state, tools, restarts, last error, last lines of stderr."""
-    found = ask.services.operations.engine.mcp_status()
+    return servers_for(ask.services, ask.who.rights)
+
+
+def servers_for(services: AdminServices, rights: Rights) -> Servers:
+    """Return the MCP servers as callers with these rights see them."""
+    found = services.operations.engine.mcp_status()
     rows = [server_as_json(status) for status in found]
-    if not ask.who.rights.everywhere:
+    if not rights.everywhere:
         rows = [row | {"stderr": []} for row in rows]
     return Servers(servers=[Server(**row) for row in rows])
 

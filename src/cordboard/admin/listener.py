@@ -26,6 +26,7 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.calls.events import LedgerEvent
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
@@ -49,6 +50,10 @@ class EngineParts:
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     internal_error: Callable[[str], None]
+    listeners: list[Callable[[str, int, LedgerEvent], None]]
+    """Get each ledger event of each call; the admin port adds itself while it is open."""
+    load_level: Callable[[], int]
+    flush_ledgers: Callable[[], None]
 
 
 class AdminListener:
@@ -83,7 +88,10 @@ class AdminListener:
             paces=Paces(time.monotonic),
             port=lambda: self.port,
             public_address=settings.address,
+            load_level=parts.load_level,
+            flush_ledgers=parts.flush_ledgers,
         )
+        parts.listeners.append(services.feed.take)
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
         self._server = HttpServer(
             settings,
@@ -100,6 +108,7 @@ class AdminListener:
         server, services = self._server, self._services
         self._services = None
         if services is not None:
+            self._parts.listeners.remove(services.feed.take)
             await services.sockets.close()
         if server is not None:
             await server.close()

@@ -10,11 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from pydantic import BaseModel
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditLog
+from cordboard.accounts.rights import Rights
 from cordboard.accounts.store import Accounts
+from cordboard.admin.live_feed import Feed
 from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
@@ -31,6 +35,13 @@ MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+
+
+class AlarmStates(BaseModel):
+    """The state of all alarms that a caller may see."""
+
+    alarms: list[dict[str, Any]] = []
+
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -60,6 +71,13 @@ class AdminServices:
     """The TCP port in use."""
     public_address: str
     """The address for people, without a slash at its end."""
+    load_level: Callable[[], int] = lambda: 0
+    """0 unless the engine gives up features because of its load."""
+    flush_ledgers: Callable[[], None] = lambda: None
+    """Waits until all lines of ledgers so far are in their files. Blocks."""
+    alarms: Callable[[Rights], BaseModel] = lambda _: AlarmStates()
+    """The alarms within a scope, for the topic `alarms`; `feed.wake` after a change."""
+    feed: Feed = field(init=False)
     tickets: Tickets = field(default_factory=Tickets)
     sockets: OpenSockets = field(init=False)
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -75,6 +93,7 @@ class AdminServices:
     _waiting: int = 0
 
     def __post_init__(self) -> None:
+        self.feed = Feed(self.calls, self.load_level, self.internal_error)
         self.sockets = OpenSockets(self.accounts, self.run)
         self.accounts.changed = self.sockets.accounts_changed
 

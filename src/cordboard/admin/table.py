@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
-from cordboard.admin import calls, engine, people, session
+from cordboard.admin import calls, engine, live, people, session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
 
@@ -26,6 +26,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *people.ENDPOINTS,
     *calls.ENDPOINTS,
     *engine.ENDPOINTS,
+    *live.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"
