@@ -134,8 +134,10 @@ class Events:
     async def next(self) -> bytes | None:
         facts = self.facts
         if self.sent >= facts.events:
-            self.over = facts.over
-            return b'"seq":%d,"over":true' % self.sent if self.over else None
+            if self.over or not facts.over:
+                return None
+            self.over = True
+            return b'"seq":%d,"over":true' % self.sent
         tail = facts.tail
         if tail and tail[0][0] <= self.sent + 1:
             found = [each for each in tail if each[0] > self.sent][:MOST_EVENTS]
