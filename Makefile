@@ -68,7 +68,7 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
-test: $(ALL_READY) asterisk mcp-servers images promtool ## run every test, real Asterisk and real voices included
+test: $(ALL_READY) asterisk mcp-servers admin-packages images promtool ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
 	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
@@ -112,7 +112,7 @@ docs: ## build the documentation as a site into build/docs; broken links fail
 	@scripts/docs
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk mcp-servers images promtool ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers admin-packages images promtool ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
@@ -121,6 +121,14 @@ asterisk:
 .PHONY: mcp-servers
 mcp-servers: $(ALL_READY)
 	@scripts/install-mcp-servers
+
+.PHONY: admin-packages
+admin-packages: mcp-servers
+	@scripts/install-admin-ui
+
+.PHONY: admin-types
+admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript types of the admin port
+	@scripts/install-admin-ui --types
 
 .PHONY: promtool
 promtool:

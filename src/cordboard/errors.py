@@ -107,6 +107,10 @@ class ConfigError(CordboardError):
         super().__init__("\n".join(problem.labelled() for problem in problems))
 
 
+class NeedsPublish(ConfigError):
+    """A draft differs in what only someone who may publish may try."""
+
+
 class EditRefused(CordboardError):
     """An edit of the configuration's text is impossible; the text has not changed."""
 

@@ -247,3 +247,50 @@ def test_what_is_added_after_the_hash_of_a_line_is_found(log: AuditLog, after: b
 def test_a_place_beyond_the_end_is_the_end(log: AuditLog, before: int) -> None:
     log.append(HANG_UP)
     assert log.read(5, before)[0] == log.read(5)[0]
+
+
+def test_each_month_has_its_file_and_the_chain_goes_on(tmp_path: Path) -> None:
+    now = [1_800_000_000.0]  # 2027-01-15
+    log = AuditLog(tmp_path / "audit.jsonl", lambda: now[0], keep_months=2)
+    other = AuditLog(tmp_path / "audit.jsonl", lambda: now[0])
+    for month in range(5):
+        for _ in range(3):
+            (log if month % 2 else other).append(HANG_UP)
+        now[0] += 31 * 86_400
+    log.append(HANG_UP)
+    names = sorted(path.name for path in tmp_path.glob("*.jsonl"))
+    assert names == ["audit-2027-04.jsonl", "audit-2027-05.jsonl", "audit.jsonl"]
+    found = verify(log.path)
+    assert (found.first, found.lines, found.problem) == (10, 16, "")
+    read, before = list[int](), None
+    while before != 0:
+        page, before = log.read(2, before)
+        read += [entry["seq"] for entry in page]
+    assert read == [*range(16, 9, -1)]
+    early = tmp_path / "audit-2027-04.jsonl"
+    early.write_bytes(early.read_bytes().replace(b"anna", b"bert", 1))
+    assert verify(log.path).problem.startswith("audit-2027-04.jsonl, line 1: it was changed")
+
+
+def test_a_clock_that_went_back_over_a_month_exchanges_no_lines(tmp_path: Path) -> None:
+    now = [1_800_000_000.0]
+    log = AuditLog(tmp_path / "audit.jsonl", lambda: now[0])
+    for change in (0, 40, -40, 0):
+        now[0] += change * 86_400
+        log.append(HANG_UP)
+    assert verify(log.path) == Verified(4, verify(log.path).head)
+    assert [entry["seq"] for entry in log.read(9)[0]] == [4, 3, 2, 1]
+
+
+def test_threads_that_meet_at_the_end_of_a_month_make_one_chain(tmp_path: Path) -> None:
+    AuditLog(tmp_path / "audit.jsonl", lambda: 1_800_000_000.0).append(HANG_UP)
+    logs = [AuditLog(tmp_path / "audit.jsonl", lambda: 1_805_000_000.0) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda each=each: [each.append(HANG_UP) for _ in range(10)])
+        for each in logs
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (verify(logs[0].path).lines, verify(logs[0].path).problem) == (41, "")

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
@@ -28,9 +29,14 @@ from cordboard.api.administration_view import Fix, Step
 from cordboard.api.app import ComponentState, EngineView
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.offer import Offer
+from cordboard.chat.answer import Answer, ChatEvent
+from cordboard.chat.session import ChatTest
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials, TrialReport
+from cordboard.chat.trial_runs import Draft, Trial, TrialRuns
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.schema import AdminUi
+from cordboard.errors import ChatRefused, NotThere
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.tools.tool import Status, ToolReply
 from cordboard_testkit.fake_administration import FakeAdministration
@@ -130,6 +136,95 @@ class LiveTrials:
         return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
 
 
+class LiveFleet:
+    leases: Mapping[str, Any] = {}
+
+    def status(self) -> tuple[()]:
+        return ()
+
+    async def wait_settled(self, timeout: float) -> bool:
+        return True
+
+
+class LiveRuns:
+    """One trial of each context, which belongs to everybody."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[Draft, str]] = []
+        self.ended: list[tuple[str, str]] = []
+        self.failure: Exception | None = None
+
+    async def begin(self, draft: Draft, who: str) -> Trial:
+        if self.failure is not None:
+            raise self.failure
+        self.begun.append((draft, who))
+        return self.find("trial-demo", who)
+
+    def find(self, trial_id: str, who: str) -> Trial:
+        context = trial_id.removeprefix("trial-")
+        if context not in ("demo", "sales"):
+            raise NotThere(f"there is no trial {trial_id}")
+        return Trial(
+            id=trial_id,
+            owner=who,
+            context=context,
+            generation=cast(Any, SimpleNamespace(version="ab12", fleet=LiveFleet())),
+            providers=cast(Any, None),
+            problems=(),
+            expires_at=datetime.datetime.now().astimezone(),
+        )
+
+    def of(self, who: str) -> list[Trial]:
+        return [self.find("trial-demo", who)]
+
+    async def end(self, trial_id: str, who: str) -> None:
+        self.ended.append((trial_id, who))
+
+
+class LiveChat:
+    def __init__(self, context: str) -> None:
+        self.session_id, self.context_name = f"chat-{context}", context
+        self.opening = SimpleNamespace(
+            provider_name="local",
+            model="rules",
+            notice="",
+            version="ab12",
+            toolbox=SimpleNamespace(specs=[], missing=[]),
+        )
+        self.taken: list[str | None] = []
+        self.asks = False
+        self.ended: list[tuple[str, str]] = []
+
+    def take(self, message: str | None) -> Answer:
+        self.taken.append(message)
+        answer = Answer()
+        answer.put(ChatEvent("done", {"state": "open"}))
+        answer.end()
+        return answer
+
+    async def end(self, outcome: str, reason: str) -> None:
+        self.ended.append((outcome, reason))
+
+
+class LiveChats:
+    """One conversation in each context, which belongs to everybody."""
+
+    def __init__(self) -> None:
+        self.chats = {f"chat-{name}": LiveChat(name) for name in ("demo", "sales")}
+        self.opened: list[tuple[str | None, Mapping[str, str], str | None, ChatTest]] = []
+
+    def open(
+        self, context: str | None, given: Mapping[str, str], model: str | None, *, test: ChatTest
+    ) -> LiveChat:
+        self.opened.append((context, given, model, test))
+        return LiveChat(context or "demo")
+
+    def find(self, chat_id: str, owner: str) -> LiveChat:
+        if chat_id not in self.chats:
+            raise ChatRefused("unknown_session", "there is no such conversation")
+        return self.chats[chat_id]
+
+
 class Administration(FakeAdministration):
     def tools(self, context: str | None = None) -> ToolListing:
         return ToolListing(context, TOOLS, ())
@@ -145,6 +240,7 @@ class Room:
         self.fake = Administration()
         self.view = ShownView()
         self.trials = LiveTrials()
+        self.runs, self.chats = LiveRuns(), LiveChats()
         self.calls = {
             each.call_id: each
             for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
@@ -163,6 +259,8 @@ class Room:
             operations=ServerOperations(self.fake),
             calls=lambda: cast(Mapping[str, Call], self.calls),
             trials=cast(ToolTrials, self.trials),
+            runs=cast(TrialRuns, self.runs),
+            chats=cast(ChatSessions, self.chats),
             config=lambda: config,
             source=ConfigSource(path, {}),
             setup=self._setup,

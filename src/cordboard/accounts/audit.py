@@ -8,6 +8,9 @@ and `cordboard audit verify` prints it.
 A line is on the disk before its act happens. An act whose line cannot be written is refused; after
 a crash the audit has an act too many rather than one too few. An act that then fails has a second
 line, with `result: failed` and the number of the first.
+
+At the first line of a month the file gets the name of the month before (`audit-2026-11.jsonl`), and
+a new one goes on with the chain. Files that are older than they are kept are removed then.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -65,11 +68,13 @@ class Verified:
     """The result of checking the chain."""
 
     lines: int
-    """Lines in order, from the first."""
+    """Number of the last line in order."""
     head: str
-    """Hash of the last of them."""
+    """Its hash."""
     problem: str = ""
     """The first line that does not fit, and why; empty if all do."""
+    first: int = 1
+    """Number of the first line: greater than 1 once old files were removed."""
 
 
 class AuditLog:
@@ -80,11 +85,15 @@ class AuditLog:
         path: Path,
         clock: Callable[[], float],
         on_head: Callable[[int, str], None] = lambda seq, head: None,
+        *,
+        keep_months: int | None = None,
     ) -> None:
         """`clock` returns Unix seconds. `on_head` receives the number and hash of the last line of
-        the past, at the first line of each day that this object writes."""
+        the past, at the first line of each day that this object writes. `keep_months`: whole months
+        that are kept; None: all."""
         self.path = path
         self._clock = clock
+        self._keep_months = keep_months
         self._on_head = on_head
         self._day = ""
 
@@ -94,8 +103,10 @@ class AuditLog:
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
         try:
             private_files.make_folder(self.path.parent)
-            with self._locked() as descriptor:
+            with self._locked(at[:7]) as descriptor:
                 end, seq, prev = _last(descriptor)
+                if seq == 0:
+                    seq, prev = _last_of(self._months())
                 if at[:10] != self._day:
                     self._day = at[:10]
                     self._on_head(seq, prev)
@@ -108,47 +119,134 @@ class AuditLog:
         return seq
 
     def read(self, limit: int, before: int | None = None) -> tuple[list[dict[str, Any]], int]:
-        """Return the last `limit` entries, the newest first, and the place to read on from; 0 when
-        there are no older ones. `before` is such a place. Raises `StoreUnavailable`."""
+        """Return the last `limit` entries, the newest first, and the number to read on from; 0 when
+        there are no older ones. `before`: only entries with smaller numbers. Raises
+        `StoreUnavailable`."""
         found: list[dict[str, Any]] = []
         try:
-            with self.path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                end = size if before is None else min(before, size)
-                for start, line in _backwards(file.fileno(), end):
+            for path in (self.path, *reversed(self._months())):
+                for entry in _entries_before(path, before):
                     if len(found) == limit:
-                        return found, end
-                    end = start
-                    found.append(orjson.loads(line))
-        except FileNotFoundError:
-            return [], 0
+                        return found, int(found[-1]["seq"])
+                    found.append(entry)
         except (OSError, ValueError) as error:
             raise StoreUnavailable(f"the audit {self.path} cannot be read: {error}") from error
         return found, 0
 
+    def _months(self) -> list[Path]:
+        return _months_of(self.path)
+
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        descriptor = private_files.open_lock(self.path)
+    def _locked(self, month: str) -> Iterator[int]:
+        """Yield the file of the present month, locked."""
+        while True:
+            descriptor = private_files.open_lock(self.path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if not self._was_renamed(descriptor) and not self._renamed(descriptor, month):
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _was_renamed(self, descriptor: int) -> bool:
+        """Return True if another process has begun a new file, while we waited for the lock."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+            present = self.path.stat()
+        except FileNotFoundError:
+            return True
+        return present.st_ino != os.fstat(descriptor).st_ino
+
+    def _renamed(self, descriptor: int, month: str) -> bool:
+        """Give a file of an earlier month its name; remove files that are too old."""
+        last = _last_month(descriptor)
+        if not last or last >= month:
+            return False
+        os.ftruncate(descriptor, _last(descriptor)[0])  # half a line of a killed process
+        self.path.rename(self.path.with_name(f"{self.path.stem}-{last}{self.path.suffix}"))
+        if self._keep_months is not None:
+            for path in self._months()[: -self._keep_months]:
+                path.unlink()
+        return True
 
 
 def verify(path: Path) -> Verified:
-    """Check every line of an audit. Raises `StoreUnavailable` when it cannot be read."""
-    seq, prev = 0, _START
+    """Check every line of an audit, that of earlier months first. Raises `StoreUnavailable` when it
+    cannot be read."""
+    seq, prev, first = 0, _START, 1
+    months = _months_of(path)
     try:
-        with path.open("rb") as file:
-            for line in file:
-                problem = _problem(line, seq + 1, prev)
-                if problem:
-                    return Verified(seq, prev, f"line {seq + 1}: {problem}")
-                seq, prev = seq + 1, _hash_of(line)
+        for each in (*months, path) if path.exists() else months:
+            with each.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    if seq == 0:
+                        seq, prev, first = _beginning(line)
+                    problem = _problem(line, seq + 1, prev)
+                    if problem:
+                        place = f"line {number}" if each == path else f"{each.name}, line {number}"
+                        return Verified(seq, prev, f"{place}: {problem}", first)
+                    seq, prev = seq + 1, _hash_of(line)
     except OSError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error.strerror or error}") from error
-    return Verified(seq, prev)
+    return Verified(seq, prev, first=first)
+
+
+def _beginning(line: bytes) -> tuple[int, str, int]:
+    """Return number and hash of the line before the first one, and the number of the first."""
+    try:
+        entry = orjson.loads(line)
+        seq, prev = int(entry["seq"]), str(entry["prev"])
+    except (ValueError, KeyError, TypeError):
+        return 0, _START, 1
+    return (seq - 1, prev, seq) if seq > 1 else (0, _START, 1)
+
+
+def _months_of(path: Path) -> list[Path]:
+    """Return the files of earlier months, the oldest first."""
+    return sorted(path.parent.glob(f"{path.stem}-[0-9][0-9][0-9][0-9]-[0-9][0-9]{path.suffix}"))
+
+
+def _last_of(months: Sequence[Path]) -> tuple[int, str]:
+    """Return number and hash of the last line of earlier months."""
+    if not months:
+        return 0, _START
+    descriptor = os.open(months[-1], os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _last(descriptor)[1:]
+    finally:
+        os.close(descriptor)
+
+
+def _entries_before(path: Path, before: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a file with smaller numbers, the newest first."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        end = file.seek(0, os.SEEK_END)
+        if before is not None:
+            end = _place_of(file.fileno(), end, before)
+        for line in _backwards(file.fileno(), end):
+            yield orjson.loads(line)
+
+
+def _place_of(descriptor: int, end: int, seq: int) -> int:
+    """Return the place of the first line with this number or a greater one, by halving."""
+    low, high = 0, end
+    while low < high:
+        middle = (low + high) // 2
+        block = os.pread(descriptor, 2 * _LONGEST, middle - 1 if middle else 0)
+        begin = 0 if middle == 0 else block.find(b"\n") + 1
+        stop = block.find(b"\n", begin)
+        place = (middle - 1 if middle else 0) + begin
+        if stop < 0 or place >= high:  # no whole line begins here
+            high = middle
+        elif int(orjson.loads(block[begin:stop])["seq"]) < seq:
+            low = place + (stop - begin) + 1
+        else:
+            high = middle
+    return low
 
 
 def _problem(line: bytes, seq: int, prev: str) -> str:
@@ -193,6 +291,14 @@ def _cut(entry: AuditEntry) -> dict[str, Any]:
     return {name: cut(value) for name, value in asdict(entry).items()}
 
 
+def _last_month(descriptor: int) -> str:
+    """Return the month of the last line, `2026-11`; empty without one."""
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    for line in _backwards(descriptor, size):
+        return str(orjson.loads(line)["at"])[:7]
+    return ""
+
+
 def _last(descriptor: int) -> tuple[int, int, str]:
     """Return the end of the last whole line, its number, and its hash. Raises `ValueError`."""
     size = os.lseek(descriptor, 0, os.SEEK_END)
@@ -222,8 +328,8 @@ def _write(descriptor: int, end: int, line: bytes) -> None:
         raise
 
 
-def _backwards(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines before `end`, the last first, each with its place."""
+def _backwards(descriptor: int, end: int) -> Iterator[bytes]:
+    """Yield the whole lines before `end`, the last first."""
     rest = b""
     while end > 0:
         start = max(0, end - _LONGEST)
@@ -232,7 +338,7 @@ def _backwards(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
         stop = block.rfind(b"\n") + 1
         while stop > first:
             begin = max(first, block.rfind(b"\n", 0, stop - 1) + 1)
-            yield start + begin, block[begin:stop]
+            yield block[begin:stop]
             stop = begin
         if start > 0 and first == 0:
             raise ValueError("it has a line that is too long")

@@ -39,7 +39,7 @@ SEEN_SECONDS = 30
 KEY_PREFIX = "cbk_"
 MOST_SESSIONS = 20
 """Sessions of one user; a further sign-in ends the oldest."""
-_VERSION = 1
+_VERSION = 2
 _TABLES = """
 CREATE TABLE users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, grants TEXT NOT NULL, scope TEXT NOT NULL,
@@ -55,6 +55,12 @@ CREATE TABLE keys (
     permissions TEXT NOT NULL, scope TEXT NOT NULL, created_at REAL NOT NULL,
     expires_at REAL NOT NULL);
 """
+_IDENTITIES = """
+CREATE TABLE IF NOT EXISTS identities (
+    issuer TEXT NOT NULL, subject TEXT NOT NULL, user TEXT NOT NULL UNIQUE,
+    PRIMARY KEY (issuer, subject))
+"""
+"""Added in version 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +194,8 @@ class Accounts:
             return _known(database, name)
 
     def reset(self, name: str) -> str:
-        """Remove password and second factor, end all sessions, and return a new one-time link's
-        token. Raises `NotThere`, and `AccountRefused` for a disabled user."""
+        """Remove password, second factor and identity, end all sessions, and return a new one-time
+        link's token. Raises `NotThere`, and `AccountRefused` for a disabled user."""
         with self._transaction() as database:
             if _known(database, name).disabled:
                 raise AccountRefused(f"{name} is disabled")
@@ -199,6 +205,7 @@ class Accounts:
                 (name,),
             )
             database.execute("DELETE FROM recovery WHERE user = ?", (name,))
+            database.execute("DELETE FROM identities WHERE user = ?", (name,))
             token = secrets.token_urlsafe(32)
             expires = self._clock() + LINK_HOURS * 3_600
             database.execute("INSERT INTO links VALUES (?, ?, ?)", (_digest(token), name, expires))
@@ -292,6 +299,33 @@ class Accounts:
             query = "DELETE FROM recovery WHERE user = ? AND hash = ?"
             return database.execute(query, (name, _digest(code.strip().lower()))).rowcount == 1
 
+    # Identities of a provider.
+
+    def identified(self, issuer: str, subject: str) -> User | None:
+        """Return the user of an identity, also a disabled one."""
+        with self._transaction() as database:
+            return _with_identity(database, issuer, subject)
+
+    def connect(self, name: str, issuer: str, subject: str, *, unclaimed: bool = False) -> User:
+        """Let this identity, and no other, sign in as a user. Raises `NotThere`, and
+        `AccountRefused` if it has another user; with `unclaimed` also if the user has a password or
+        an identity, as a name alone must not take over an account."""
+        with self._transaction() as database:
+            user = _known(database, name)
+            other = _with_identity(database, issuer, subject)
+            if other is not None and other.name != name:
+                raise AccountRefused(f"this identity is that of the user {other.name}")
+            query = "SELECT 1 FROM identities WHERE user = ?"
+            has_identity = database.execute(query, (name,)).fetchone() is not None
+            if unclaimed and (user.has_password or has_identity):
+                raise AccountRefused(
+                    f"{name} signs in in another way; sign in so, and connect the identity then"
+                )
+            database.execute("DELETE FROM identities WHERE user = ?", (name,))
+            database.execute("INSERT INTO identities VALUES (?, ?, ?)", (issuer, subject, name))
+            database.execute("DELETE FROM links WHERE user = ?", (name,))
+            return user
+
     # Sessions.
 
     def begin_session(
@@ -299,24 +333,18 @@ class Accounts:
     ) -> str:
         """Sign a user in and return the session's token. Raises `AccountRefused` if `password` is
         their hash no more: a reset came meanwhile."""
-        token, now = secrets.token_urlsafe(32), self._clock()
-        until = now + ELEVATION_SECONDS if elevated else 0
         with self._transaction() as database:
             _still_right(database, name, password)
-            database.execute(
-                "DELETE FROM sessions WHERE seen_at < ? OR created_at < ?",
-                (now - self._idle_seconds, now - self._whole_seconds),
-            )
-            database.execute(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (_digest(token), secrets.token_hex(8), name, client, now, now, until),
-            )
-            database.execute(
-                "DELETE FROM sessions WHERE user = ? AND hash NOT IN (SELECT hash FROM sessions"
-                " WHERE user = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)",
-                (name, name, MOST_SESSIONS),
-            )
-        return token
+            return self._new_session(database, name, client, elevated=elevated)
+
+    def begin_session_as(self, issuer: str, subject: str, client: str) -> str:
+        """Sign in the user of an identity and return the session's token. Raises `AccountRefused`
+        if there is none who may sign in."""
+        with self._transaction() as database:
+            user = _with_identity(database, issuer, subject)
+            if user is None or user.disabled:
+                raise AccountRefused("the user was reset or disabled")
+            return self._new_session(database, user.name, client)
 
     def session(self, token: str) -> Session | None:
         """Return a session in force and note its use."""
@@ -430,6 +458,26 @@ class Accounts:
 
     # Inside.
 
+    def _new_session(
+        self, database: sqlite3.Connection, name: str, client: str, *, elevated: bool = False
+    ) -> str:
+        token, now = secrets.token_urlsafe(32), self._clock()
+        until = now + ELEVATION_SECONDS if elevated else 0
+        database.execute(
+            "DELETE FROM sessions WHERE seen_at < ? OR created_at < ?",
+            (now - self._idle_seconds, now - self._whole_seconds),
+        )
+        database.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (_digest(token), secrets.token_hex(8), name, client, now, now, until),
+        )
+        database.execute(
+            "DELETE FROM sessions WHERE user = ? AND hash NOT IN (SELECT hash FROM sessions"
+            " WHERE user = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)",
+            (name, name, MOST_SESSIONS),
+        )
+        return token
+
     def _in_force(self, row: sqlite3.Row, now: float) -> bool:
         idle, whole = now - row["seen_at"], now - row["created_at"]
         return bool(idle < self._idle_seconds and whole < self._whole_seconds)
@@ -452,6 +500,8 @@ class Accounts:
             if version == 0:
                 for statement in _TABLES.split(";"):
                     database.execute(statement)
+            if version < _VERSION:
+                database.execute(_IDENTITIES)
                 database.execute(f"PRAGMA user_version = {_VERSION}")
 
     @contextmanager
@@ -499,6 +549,12 @@ def _known(database: sqlite3.Connection, name: str) -> User:
     if user is None:
         raise NotThere(f"there is no user {name[:64]}")
     return user
+
+
+def _with_identity(database: sqlite3.Connection, issuer: str, subject: str) -> User | None:
+    query = "SELECT user FROM identities WHERE issuer = ? AND subject = ?"
+    row = database.execute(query, (issuer, subject)).fetchone()
+    return _find(database, row["user"]) if row is not None else None
 
 
 def _user(row: sqlite3.Row) -> User:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from functools import partial
 
 import structlog
 from pydantic import BaseModel, ValidationError
@@ -106,7 +106,10 @@ class AdminApplication:
         self._answering = 0
         self._strangers_bodies = 0
         by_path: dict[str, dict[str, Endpoint]] = {}
+        self._from_elsewhere: set[str] = set()
         for endpoint in endpoints:
+            if endpoint.from_elsewhere:
+                self._from_elsewhere.add(BASE + endpoint.path)
             by_path.setdefault(BASE + endpoint.path, {})[endpoint.method] = endpoint
         routes = [
             Route(path, self._serving(by_method), methods=[*by_method])
@@ -142,7 +145,9 @@ class AdminApplication:
                 headers, request.client.host if request.client else ""
             )
             secure = arrival.secure
-            self._guard.check(WEBSOCKET if is_socket else scope["method"], headers, arrival)
+            method = WEBSOCKET if is_socket else scope["method"]
+            from_elsewhere = scope["path"] in self._from_elsewhere
+            self._guard.check(method, headers, arrival, from_elsewhere=from_elsewhere)
             if self._answering >= self._most_at_once and not is_socket:
                 raise _busy()
         except RequestRefused as error:  # it takes no place
@@ -183,7 +188,8 @@ class AdminApplication:
     def _ask(self, endpoint: Endpoint, request: HTTPConnection, params: Mapping[str, str]) -> Ask:
         arrival: Arrival = request.scope["cordboard.arrival"]
         request_id: str = request.scope["cordboard.request"]
-        return Ask(endpoint, self._services, arrival, request_id, None, params)
+        cookie = partial(_cookie, request)
+        return Ask(endpoint, self._services, arrival, request_id, None, params, cookie=cookie)
 
     async def _admit(self, ask: Ask, request: HTTPConnection) -> None:
         """Make all checks between the arrival of a request and its act, the audit too."""
@@ -212,7 +218,7 @@ class AdminApplication:
         endpoint, services = ask.endpoint, self._services
         await self._admit(ask, request)
         given = await endpoint.does(ask)
-        if endpoint.audit != UNRECORDED and ask.done is None:
+        if endpoint.audit != UNRECORDED and not ask.recorded:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
         if isinstance(given, Response):
             answer = given
@@ -388,18 +394,16 @@ class AdminApplication:
         if refused.code == "internal":
             log.exception("admin_request_failed", request=ask.request, exc_info=error)
             self._services.internal_error("admin")
-        why, endpoint = {"why": str(refused)}, ask.endpoint
+        endpoint = ask.endpoint
         try:
             if ask.done is not None:
-                seq, entry = ask.done
-                failed = replace(entry, result="failed", detail={"of": seq, **why})
-                await self._services.run(self._services.audit.append, failed)
+                await ask.record_failure(str(refused))
             elif (
                 ask.caller is not None
                 and endpoint.audit != UNRECORDED
                 and refused.code in _RECORDED_REFUSALS
             ):
-                await ask.record(result="refused", detail=why)
+                await ask.record(result="refused", detail={"why": str(refused)})
         except StoreUnavailable as unavailable:
             log.error("audit_not_written", error=str(unavailable))
         return refused

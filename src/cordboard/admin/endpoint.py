@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -170,12 +170,16 @@ class Ask:
     """An instance of `Endpoint.asks`."""
     context: str = ""
     """The context that the request is about, if it is about one."""
+    cookie: Callable[[str], str] = field(default=lambda name: "", repr=False)
+    """Returns a cookie of the browser; empty without one."""
     if_none_match: str = ""
     """The header of a GET."""
     etag: str = ""
     """Set by `unchanged`; sent with the answer."""
     new_session: str | None = None
     """Set by the handler: the token of a session that begins here; empty to sign out."""
+    recorded: bool = False
+    """True if the audit has a line about it."""
     connection: Socket | None = None
     """Of an endpoint that gives `Frames`."""
     done: tuple[int, AuditEntry] | None = None
@@ -225,8 +229,17 @@ class Ask:
         }
         entry = AuditEntry(**(facts | differs))
         seq = await self.services.run(self.services.audit.append, entry)
+        self.recorded = True
         if entry.result == "done":
             self.done = seq, entry
+
+    async def record_failure(self, why: str) -> None:
+        """Add to the last line of the audit that its act has failed. Raises `StoreUnavailable`."""
+        if self.done is None:
+            return
+        seq, entry = self.done
+        failed = replace(entry, result="failed", detail={"of": seq, "why": why})
+        await self.services.run(self.services.audit.append, failed)
 
 
 OneContext: TypeAlias = Callable[[Ask], str | None]
@@ -260,6 +273,8 @@ class Endpoint:
     """True if the caller must have given the password or a code again; keys cannot."""
     records_itself: bool = False
     """True if the handler writes the audit, because it first decides who the caller is."""
+    from_elsewhere: bool = False
+    """True for a GET to which another web page may send the browser."""
     pace: Pace | None = CHANGE
     """How often a caller may do it, if it is a change or a websocket; None: the handler
     decides."""
@@ -275,6 +290,7 @@ class Endpoint:
             "scope": not (isinstance(self.scope, Scope) or callable(self.scope)),
             "audit": not isinstance(self.audit, str),
             "takes": self.takes is not None and self.method == "GET",
+            "from_elsewhere": self.from_elsewhere and self.method != "GET",
             "does": not (self.does.__doc__ or "").strip(),
             "gives": isinstance(self.gives, Frames) and self.method != "GET",
         }

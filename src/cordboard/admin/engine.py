@@ -12,6 +12,7 @@ from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
 from cordboard.admin.pace import CHECK, TRY
 from cordboard.admin.services import AdminServices
+from cordboard.admin.trials import own_trial
 from cordboard.api.administration import report_as_json, server_as_json
 from cordboard.api.administration_view import Step
 from cordboard.api.tools import TRY_STATUS, as_json
@@ -20,6 +21,8 @@ from cordboard.config.changes import changes, needs_restart
 from cordboard.config.load import MOST_KIB, ConfigSource, read
 from cordboard.config.schema import Config
 from cordboard.errors import ConfigError, ConfigProblem, NotThere, RequestRefused
+from cordboard.generation.tool_listing import ToolListing
+from cordboard.generation.tool_listing import list_tools as listed_tools
 from cordboard.tools.known_secrets import KnownSecrets
 
 MOST_TRY_BYTES = 2 * 1024 * 1024
@@ -146,6 +149,8 @@ class Try(Takes):
     arguments: dict[str, Any] = Field({})
     provider: str | None = Field(None, max_length=100)
     """Show the payload for this kind of agent alone."""
+    trial: str | None = Field(None, max_length=64)
+    """A trial of the caller's, in place of the configuration in force."""
     approve: bool = False
     """Stands for the caller's yes."""
 
@@ -320,7 +325,12 @@ async def try_tool(ask: Ask) -> Tried:
         known = ", ".join(payload_limits(None))
         raise RequestRefused(422, "invalid", f"provider: expected one of {known}") from None
     report = await ask.services.trials.run(
-        ask.params["name"], body.context, body.arguments, limits=limits, approve=body.approve
+        ask.params["name"],
+        body.context,
+        body.arguments,
+        limits=limits,
+        approve=body.approve,
+        trial=own_trial(ask, body.trial),
     )
     answer = await ask.services.run(as_json, report)
     if report.outcome != "run":
@@ -333,9 +343,12 @@ def _context_of_try(ask: Ask) -> str | None:
     run a tool with such effects, and 404 if those of a tool that is not offered are unknown: its
     server may come back before the try."""
     context = ask.body.context
-    if not ask.who.rights.covers(context) or context not in ask.services.config().contexts:
+    if not ask.who.rights.covers(context):
         return None
-    rows = ask.services.operations.engine.tools(context).rows
+    try:
+        rows = _listed(ask, context).rows
+    except NotThere:
+        return None
     offered = {row.name: row.effects for row in rows if row.offered}
     effects = offered.get(ask.params["name"])
     if effects is not None:
@@ -343,6 +356,19 @@ def _context_of_try(ask: Ask) -> str | None:
     elif not ask.who.rights.may(Permission.TOOLS_TRY_DESTRUCTIVE):
         raise RequestRefused(404, "not_there", "the context does not offer this tool now")
     return str(context)
+
+
+def _listed(ask: Ask, context: str) -> ToolListing:
+    """Return the tools of the context, or of the trial that the try is for. Raises `NotThere`."""
+    trial = own_trial(ask, ask.body.trial)
+    if trial is None:
+        if context not in ask.services.config().contexts:
+            raise NotThere(f"there is no context {context}")
+        return ask.services.operations.engine.tools(context)
+    if context != trial.context:
+        raise NotThere(f"the trial is of the context {trial.context}")
+    made = trial.generation
+    return listed_tools(made.config, made.fleet, made.catalogue, context)
 
 
 _CONTROL = Permission.MCP_CONTROL

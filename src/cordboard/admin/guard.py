@@ -87,9 +87,17 @@ class Guard:
             )
         return Arrival(self._client(headers, peer), secure)
 
-    def check(self, method: str, headers: Mapping[str, str], arrival: Arrival) -> None:
+    def check(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        arrival: Arrival,
+        *,
+        from_elsewhere: bool = False,
+    ) -> None:
         """Raise `RequestRefused` for a foreign Host or Origin, and for a change or a `WEBSOCKET`
-        that lacks the proofs of coming from our own page."""
+        that lacks the proofs of coming from our own page. `from_elsewhere`: another page may send
+        the browser here, as a whole page, which it cannot read."""
         host = headers.get("host", "").lower()
         name = host_name(host)
         if not (is_address(name) or name in self._names):
@@ -102,7 +110,8 @@ class Guard:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         ours = (f"http{'s' if arrival.secure else ''}://{host}", self._public_origin)
         foreign = origin is not None and (not origin or origin.lower() not in ours)
-        if foreign or site in ("cross-site", "same-site"):
+        sent_here = from_elsewhere and headers.get("sec-fetch-mode") == "navigate"
+        if foreign or (site in ("cross-site", "same-site") and not sent_here):
             raise RequestRefused(
                 403,
                 "foreign_origin",

@@ -10,13 +10,15 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
-from cordboard.admin.application import AdminApplication
+from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.guard import Guard
+from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices
 from cordboard.admin.table import ENDPOINTS
@@ -27,10 +29,15 @@ from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
 from cordboard.calls.events import LedgerEvent
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import AdminTls, AdminUi, Config
 from cordboard.errors import ListenError
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 HEADER_SECONDS = 5.0
 """Timeout of a connection without a whole request, or with an unread answer."""
@@ -46,6 +53,8 @@ class EngineParts:
     operations: ServerOperations
     calls: Callable[[], Mapping[str, Call]]
     trials: ToolTrials
+    runs: TrialRuns | None
+    chats: ChatSessions
     config: Callable[[], Config]
     source: ConfigSource | None
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
@@ -76,11 +85,18 @@ class AdminListener:
         tls = await asyncio.to_thread(_tls, settings.tls) if settings.tls is not None else None
         self._services = services = AdminServices(
             accounts=await asyncio.to_thread(self._open_accounts),
-            audit=AuditLog(settings.data / "audit.jsonl", time.time, _log_head),
+            audit=AuditLog(
+                settings.data / "audit.jsonl",
+                time.time,
+                _log_head,
+                keep_months=settings.audit_months,
+            ),
             view=parts.view,
             operations=parts.operations,
             calls=parts.calls,
             trials=parts.trials,
+            runs=parts.runs,
+            chats=parts.chats,
             config=parts.config,
             source=parts.source,
             setup=parts.setup,
@@ -90,6 +106,8 @@ class AdminListener:
             public_address=settings.address,
             load_level=parts.load_level,
             flush_ledgers=parts.flush_ledgers,
+            takes_passwords=settings.sign_in.password,
+            oidc=_identity_provider(settings),
         )
         parts.listeners.append(services.feed.take)
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
@@ -122,6 +140,14 @@ class AdminListener:
             idle_seconds=sessions.idle_minutes * 60,
             whole_seconds=sessions.hours * 3_600,
         )
+
+
+def _identity_provider(settings: AdminUi) -> OpenIdConnect | None:
+    if settings.sign_in.oidc is None:
+        return None
+    from cordboard.admin.oidc import OpenIdConnect  # brings a library of tokens
+
+    return OpenIdConnect(settings.sign_in.oidc, f"{settings.address}{BASE}{CALLBACK}")
 
 
 def _tls(files: AdminTls) -> ssl.SSLContext:

@@ -27,6 +27,9 @@ SIGN_IN = Pace("sign_in", 5, 60)
 """For each address, and for each name."""
 SIGN_IN_ALL = Pace("sign_in_all", 30, 60)
 """For all together: each takes 20 ms of a processor."""
+PROVIDER = Pace("provider", 20, 60)
+"""Sign-ins by the identity provider, for each address: an office may have one."""
+PROVIDER_ALL = Pace("provider_all", 60, 60)
 CHECK = Pace("check", 5, 1)
 TRY = Pace("try", 30, 60)
 

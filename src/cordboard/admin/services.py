@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,7 +26,9 @@ from cordboard.api.administration import ServerOperations
 from cordboard.api.administration_view import Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
+from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
@@ -35,6 +37,10 @@ MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+
+
+if TYPE_CHECKING:
+    from cordboard.admin.oidc import OpenIdConnect
 
 
 class AlarmStates(BaseModel):
@@ -58,6 +64,9 @@ class AdminServices:
     calls: Callable[[], Mapping[str, Call]]
     """The live calls by id."""
     trials: ToolTrials
+    runs: TrialRuns | None
+    """Drafts that run aside; None if the engine was not started from a file."""
+    chats: ChatSessions
     config: Callable[[], Config]
     """The configuration in force."""
     source: ConfigSource | None
@@ -78,6 +87,8 @@ class AdminServices:
     alarms: Callable[[Rights], BaseModel] = lambda _: AlarmStates()
     """The alarms within a scope, for the topic `alarms`; `feed.wake` after a change."""
     feed: Feed = field(init=False)
+    takes_passwords: bool = True
+    oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)
     sockets: OpenSockets = field(init=False)
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)

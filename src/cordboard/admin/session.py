@@ -30,6 +30,9 @@ class Me(Gives):
     elevated: bool = False
     has_factor: bool = False
     version: str = __version__
+    takes_passwords: bool = True
+    has_oidc: bool = False
+    """True if an identity provider can be used."""
     advice: str = ""
     """First step where there are no users yet."""
 
@@ -81,7 +84,12 @@ async def look(ask: Ask) -> Me:
     if caller is None:
         known = await ask.services.run(accounts.users)
         advice = "" if known else "run `cordboard users add NAME` on the engine's machine"
-        return Me(signed_in=False, advice=advice)
+        return Me(
+            signed_in=False,
+            advice=advice,
+            takes_passwords=ask.services.takes_passwords,
+            has_oidc=ask.services.oidc is not None,
+        )
     user = caller.session.user if caller.session else None
     return Me(
         signed_in=True,
@@ -100,6 +108,7 @@ async def sign_in(ask: Ask) -> Me:
     A wrong name, password or code have the same answer.
     """
     body: SignIn = ask.body
+    _passwords_count(ask)
     _hold_back_strangers(ask, body.name)
     services = ask.services
     stored = await services.run(services.accounts.password, body.name)
@@ -115,6 +124,7 @@ async def sign_in(ask: Ask) -> Me:
 async def use_link(ask: Ask) -> Me:
     """Set the first password with a one-time link, and sign in."""
     body: Link = ask.body
+    _passwords_count(ask)
     _hold_back_address(ask)
     services, token = ask.services, body.token.get_secret_value()
     user = await services.run(services.accounts.link_owner, token)
@@ -143,6 +153,7 @@ async def elevate(ask: Ask) -> Me:
     _hold_back_user(ask)
     services, password = ask.services, body.password.get_secret_value()
     if password:
+        _passwords_count(ask)
         stored = await services.run(services.accounts.password, user.name)
         right = await services.is_right(password, stored)
     else:
@@ -193,6 +204,13 @@ async def remove_factor(ask: Ask) -> Done:
     """Remove one's second factor."""
     await ask.services.run(ask.services.accounts.remove_factor, ask.who.name)
     return Done()
+
+
+def _passwords_count(ask: Ask) -> None:
+    """Raise `RequestRefused` 403 where everybody signs in by the identity provider."""
+    if not ask.services.takes_passwords:
+        message = "passwords are switched off here (admin.ui.sign_in.password)"
+        raise RequestRefused(403, "no_passwords", message)
 
 
 def _hold_back_address(ask: Ask) -> str:

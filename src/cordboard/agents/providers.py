@@ -106,6 +106,8 @@ class Providers:
         """Brains by the provider's name."""
         self._taken: list[tuple[dict[str, SpeechParts] | dict[str, LlmBrain], str]] = []
         """Parts that the previous providers own until `begin`, by their table there."""
+        self._lent: list[SpeechParts | LlmBrain] = []
+        """The same parts; providers that are never put into force leave them open."""
 
     def open(self, context: str, provider: str) -> Agent:
         """Open a new agent, and behind it those of the context's `fallback`. When none of them can
@@ -210,6 +212,7 @@ class Providers:
         for table, name in self._taken:
             table.pop(name, None)
         self._taken.clear()
+        self._lent.clear()
         for brain in self._model_brains.values():
             brain.begin()
         for name, chosen in self._providers.items():
@@ -233,9 +236,9 @@ class Providers:
         """Take these providers out of force. Open agents stay open."""
         warm, self._warm = tuple(self._warm.values()), {}
         speech, self._speech_parts = tuple(self._speech_parts.values()), {}
-        brains = tuple(self._model_brains.values())
-        closing = [each.close() for each in warm] + [each.close() for each in speech]
-        closing += [each.close() for each in brains]
+        parts: list[SpeechParts | LlmBrain] = [*speech, *self._model_brains.values()]
+        own = [part for part in parts if not self._is_lent(part)]
+        closing = [each.close() for each in warm] + [each.close() for each in own]
         ended = await asyncio.gather(*closing, return_exceptions=True)
         for failure in ended:  # only when all are closed
             if failure is not None:
@@ -265,6 +268,24 @@ class Providers:
         if model is not None:
             model.warm(toolbox, self._contexts[context].prompt)
 
+    def warm_aside(
+        self, context: str, toolbox: tuple[ToolSpec, ...], earlier: Providers | None = None
+    ) -> None:
+        """Like `warm`, for providers that are never put into force: `earlier` keeps the parts that
+        they share. No shared model reads the context's prompt: calls may be using it. Blocks."""
+        if earlier is not None:
+            self._take_parts(earlier)
+        before = earlier._brains.get(context) if earlier is not None else None
+        self._brains[context].warm(toolbox, before)
+        for brain in self._model_brains.values():
+            brain.declare(toolbox)
+        model = self._model_brains.get(self._contexts[context].provider or self._default)
+        if model is not None and not self._is_lent(model):
+            model.warm(toolbox, self._contexts[context].prompt)
+
+    def _is_lent(self, part: SpeechParts | LlmBrain) -> bool:
+        return any(part is each for each in self._lent)
+
     def _import_realtime(self, providers: Iterable[RealtimeProvider]) -> None:
         """Import the modules of their calls now: it takes 70 ms, in which running calls would have
         no sound. A protocol that cannot be made fails later, when a call opens it."""
@@ -280,10 +301,12 @@ class Providers:
             if self._providers.get(name) == earlier._providers.get(name):
                 self._speech_parts[name] = parts
                 self._taken.append((earlier._speech_parts, name))
+                self._lent.append(parts)
         for name, brain in tuple(earlier._model_brains.items()):
             if self._providers.get(name) == earlier._providers.get(name):
                 self._model_brains[name] = brain
                 self._taken.append((earlier._model_brains, name))
+                self._lent.append(brain)
 
 
 def _echo_watch(thread: Executor, call_id: str) -> EchoWatch:

@@ -40,6 +40,7 @@ from cordboard.generation.generation import Generation
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.speech.template import fill_prompt
 from cordboard.tools.tool import may_collect_keys
+from cordboard.tools.tool_use import REAL
 
 log = structlog.get_logger()
 
@@ -126,7 +127,8 @@ class Call:
         now = datetime.datetime.now().astimezone()
         self._variables = variables_of(offer, binding, now)
         self._ledger = services.ledger(offer.call_id, now)
-        self._toolbox = generation.admit(binding.context_name)
+        test = offer.test
+        self._toolbox = generation.admit(binding.context_name, test.tools if test else REAL)
         self._secret_keys = may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
         self.line = CallControl(
@@ -151,7 +153,7 @@ class Call:
             services.metrics,
             self._over_budget,
         )
-        self._phases = CallPhases(binding, self._variables, self._ledger, services, now)
+        self._phases = CallPhases(binding, self._variables, self._ledger, services, now, test=test)
         self._pre_call = self._phases.pre_call(generation)
         self._started_at = now
         self.state = CallState.OFFERED
@@ -290,6 +292,8 @@ class Call:
                 self._offer.called_number,
                 self._offer.external_id,
                 config=self._generation.version,
+                test=self._offer.test is not None,
+                trial=self._offer.test.trial if self._offer.test is not None else "",
             )
         )
         self._ledger.record(

@@ -49,6 +49,10 @@ class Offered(LedgerEvent):
     config: str = ""
     """Version of the configuration that the call runs on (`cordboard config history`): SHA-256 of
     its file. Empty if the version could not be kept."""
+    test: bool = False
+    """True if a person made the call or conversation to try the agent; statistics leave it out."""
+    trial: str = ""
+    """Id of the trial that it ran on (`docs/trials.md`); empty for the configuration in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class Bound(LedgerEvent):
     context: str
     provider: str
     generation: int
+    """Number of the configuration among those that the engine has had in force; 0: a trial."""
     tools: list[str]
     """Exposed names of the toolbox."""
     missing_tools: list[str] = field(default_factory=list)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.tools.tool_use import REAL, ToolUse
 
 
 class Media(Protocol):
@@ -112,6 +113,22 @@ class LineControl(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CallTest:
+    """Facts of a call or conversation that a person makes to try the agent."""
+
+    tools: ToolUse = REAL
+    """The tools that run in it."""
+    trial: str = ""
+    """Id of the trial whose generation it runs on; empty for the configuration in force."""
+
+    @property
+    def has_post_call(self) -> bool:
+        """True if the steps of `post_call` run after it: as for a call, with the configuration in
+        force and all tools."""
+        return self.tools.is_real and not self.trial
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """One incoming phone call, as its source describes it."""
 
@@ -128,6 +145,8 @@ class Offer:
     """The call's id on the telephone side, if there is one. It need not be unique."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Channel variables the source knows: at least `AI_CONTEXT`, `AI_AGENT`, `AI_PROVIDER`."""
+    test: CallTest | None = None
+    """Set if it is a test; never for callers by telephone."""
 
 
 class MediaOpener(Protocol):

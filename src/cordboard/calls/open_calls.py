@@ -38,7 +38,8 @@ _UNFINISHED = "."
 
 
 Kind = Literal["call", "chat", "try"]
-"""A call, a written conversation, or the trial of a single tool."""
+"""A call, a written conversation, or or what leaves no steps of `post_call`: the try
+of a single tool, a test with tools that do not run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from cordboard.calls.binding import Binding
 from cordboard.calls.events import Ended
 from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.calls.offer import CallTest
 from cordboard.calls.open_calls import Kind, OpenCall
 from cordboard.calls.post_call.job import finished, jobs_of
 from cordboard.calls.services import CallServices
@@ -171,6 +172,7 @@ class CallPhases:
     services: CallServices
     started_at: datetime.datetime
     kind: Kind = "call"
+    test: CallTest | None = None
 
     def begin(self) -> None:
         """Note that the call is open; before the first line of its ledger."""
@@ -186,7 +188,7 @@ class CallPhases:
         return PreCall(
             binding.context,
             PreCallParts(
-                generation.phase_toolbox(steps, binding.context_name) if steps else Toolbox(),
+                self._toolbox(generation, steps) if steps else Toolbox(),
                 line,
                 self.variables,
                 self.ledger,
@@ -201,7 +203,7 @@ class CallPhases:
         `pre_call`. If the steps cannot be written to the disk, the call stays noted, and the next
         engine hands them over again."""
         queue, steps = self.services.post_call, self.binding.context.post_call
-        if queue is not None and steps:
+        if queue is not None and steps and self._has_post_call:
             history = await asyncio.to_thread(_history, self.services.writer, self.ledger)
             history.outcome, history.reason = ended.outcome, ended.reason
             history.ended_ms = ended.duration_ms
@@ -209,13 +211,21 @@ class CallPhases:
                 return
         self.ledger.settle()
 
+    @property
+    def _has_post_call(self) -> bool:
+        return self.test is None or self.test.has_post_call
+
+    def _toolbox(self, generation: Generation, steps: Iterable[str]) -> Toolbox:
+        toolbox = generation.phase_toolbox(steps, self.binding.context_name)
+        return toolbox if self.test is None else self.test.tools.of(toolbox)
+
     def _note(self, results: Mapping[str, Any]) -> None:
         self.ledger.note(self._as_open(results))
 
     def _as_open(self, results: Mapping[str, Any]) -> OpenCall:
         binding = self.binding
         return OpenCall(
-            self.kind,
+            self.kind if self._has_post_call else "try",  # a later engine runs no steps either
             self.variables["call_id"],
             binding.context_name,
             binding.provider_name,

@@ -15,12 +15,14 @@ from cordboard.agent_api.dialogue import AskTool, Brain, Dialogue, DialogueSessi
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
+from cordboard.calls.offer import CallTest
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
 from cordboard.chat.answering import model_of, notice
 from cordboard.config.call_variables import call_variables
 from cordboard.generation.generation import Generation
 from cordboard.tools.speech.template import fill_prompt
+from cordboard.tools.tool_use import REAL
 
 SOURCE = "chat"
 """Source of these conversations, in their ledgers."""
@@ -38,13 +40,15 @@ class Opening:
         services: CallServices,
         given: Mapping[str, str],
         on_limit: Callable[[str], None],
+        test: CallTest | None = None,
     ) -> None:
         """`given`: variables about the writer, such as `caller_number`. `on_limit(goodbye)` is
-        called when the conversation has reached its budget."""
+        called when the conversation has reached its budget. `test`: set if it is one."""
         config = generation.config
         self.session_id = f"chat-{uuid4()}"
         self.generation = generation.number
-        self._version = generation.version
+        self.version = generation.version
+        """Of the configuration; empty if it is not kept."""
         self.context_name = context
         self._context = config.contexts[context]
         self.provider_name = provider
@@ -53,7 +57,8 @@ class Opening:
         self._given = given
         self._started_at = datetime.datetime.now().astimezone()
         self.variables = self._fill_in()
-        self.toolbox = generation.admit(context)
+        self._test = test
+        self.toolbox = generation.admit(context, test.tools if test is not None else REAL)
         self._brain = brain
         self.ledger = services.ledger(self.session_id, self._started_at)
         self._costs = CallCosts(
@@ -61,7 +66,7 @@ class Opening:
         )
         binding = Binding(context, self._context, provider, config.providers[provider])
         self._phases = CallPhases(
-            binding, self.variables, self.ledger, services, self._started_at, "chat"
+            binding, self.variables, self.ledger, services, self._started_at, "chat", test
         )
         self._pre_call = self._phases.pre_call(generation)
 
@@ -75,7 +80,15 @@ class Opening:
         caller, name, called = numbers
         self.ledger.record(
             events.Offered(
-                self.session_id, started, SOURCE, caller, name, called, config=self._version
+                self.session_id,
+                started,
+                SOURCE,
+                caller,
+                name,
+                called,
+                config=self.version,
+                test=self._test is not None,
+                trial=self._test.trial if self._test is not None else "",
             )
         )
         self.ledger.record(

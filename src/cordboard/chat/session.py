@@ -23,10 +23,12 @@ import structlog
 from cordboard.agent_api.dialogue import Brain, Dialogue, Preparer
 from cordboard.agent_api.speech import ABOUT_EARLIER
 from cordboard.calls import events
+from cordboard.calls.offer import CallTest
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer, ChatEvent, EventName
 from cordboard.chat.opening import Opening
 from cordboard.chat.tool_record import ToolRecord
+from cordboard.chat.trial_runs import Trial
 from cordboard.config.schema import Chat
 from cordboard.errors import ChatRefused, CordboardError, LineError, LineGone
 from cordboard.generation.generation import Generation
@@ -36,6 +38,7 @@ from cordboard.speech.yes_or_no import read_yes_or_no
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import TOOL_GRACE, Desk
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
+from cordboard.tools.tool_use import REAL, ToolUse
 
 UNCLEAR = "Please answer yes or no."
 _SHORT = {"y": True, "1": True, "n": False, "2": False}
@@ -64,6 +67,22 @@ class ChatLine(NoCaller):
         return await self.session.confirm(question)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatTest:
+    """Facts of a conversation that a person makes to try the agent."""
+
+    owner: str
+    """The person or key that it belongs to."""
+    tools: ToolUse = REAL
+    trial: Trial | None = None
+    """It runs on this one; None: on the configuration in force."""
+
+    @property
+    def facts(self) -> CallTest:
+        """The same for the phases and the ledger."""
+        return CallTest(self.tools, self.trial.id if self.trial is not None else "")
+
+
 class ChatSession:
     """One conversation."""
 
@@ -79,6 +98,7 @@ class ChatSession:
         on_over: Callable[[str], None],
         *,
         tool_grace: float = TOOL_GRACE,
+        test: ChatTest | None = None,
     ) -> None:
         """`variables`: of the line, such as `caller_number`, and those that the context declares.
         `on_over` is called with the session's id once everything is closed. `tool_grace`: seconds
@@ -89,8 +109,11 @@ class ChatSession:
         self._settings = settings
         self._on_over = on_over
         self._tool_grace = tool_grace
+        self.owner = test.owner if test is not None else None
+        """The person or key that it belongs to, if it is a test."""
+        facts = test.facts if test is not None else None
         opening = self._opening = Opening(
-            context, provider, generation, brain, services, variables, self._spent
+            context, provider, generation, brain, services, variables, self._spent, facts
         )
         self.session_id = opening.session_id
         self.context_name = context
@@ -156,6 +179,16 @@ class ChatSession:
     def generation(self) -> int:
         """Number of its configuration."""
         return self._opening.generation
+
+    @property
+    def opening(self) -> Opening:
+        """Its beginning: provider, model and tools."""
+        return self._opening
+
+    @property
+    def asks(self) -> bool:
+        """True while it waits for a yes or no."""
+        return self._question is not None
 
     # Messages.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from cordboard.calls.history import LedgerLine, read_lines
 from cordboard.calls.services import CallServices
 from cordboard.chat.answer import Answer
 from cordboard.chat.answering import provider_for
-from cordboard.chat.session import ChatSession, check_length
+from cordboard.chat.session import ChatSession, ChatTest, check_length
+from cordboard.chat.trial_runs import Trial
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
 from cordboard.generation.generation import Generation
@@ -27,6 +29,8 @@ from cordboard.tools.desk.desk import TOOL_GRACE
 
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
 """Variables about the writer, besides those that the context declares."""
+MOST_OF_ONE = 10
+"""Conversations of one person or key at the same time, where they are tests."""
 CLOSE_SECONDS = 3.0
 """Grace period of answers, and of tools that change the world, when the engine stops."""
 
@@ -54,6 +58,8 @@ class ChatSessions:
         self._brain = brain
         self._services = services
         self._sessions: dict[str, ChatSession] = {}
+        self._leave_trial: dict[str, Callable[[], None]] = {}
+        """Per conversation on a trial: takes back the note that the trial has of it."""
         self._closed = False
 
     def __len__(self) -> int:
@@ -72,16 +78,31 @@ class ChatSessions:
         model: str | None = None,
     ) -> tuple[ChatSession, Answer]:
         """Begin a conversation; return it with the answer to its first message: the greeting, and
-        the reply if there is a message. `context`: default is `default_context`. `variables`: about
-        the writer. `model`: see `provider_for`. Raises `ChatRefused`."""
-        generation = self._generation()
+        the reply if there is a message. See `open`. Raises `ChatRefused`."""
+        check_length(message, self._generation().config.chat)
+        session = self.open(context, variables, model)
+        return session, session.take(message)
+
+    def open(
+        self,
+        context: str | None,
+        variables: Mapping[str, str] | None = None,
+        model: str | None = None,
+        *,
+        test: ChatTest | None = None,
+    ) -> ChatSession:
+        """Begin a conversation that waits for its first message. `context`: default is
+        `default_context`. `variables`: about the writer. `model`: see `provider_for`. `test`: it is
+        one, perhaps on a trial. Raises `ChatRefused`."""
+        trial = test.trial if test is not None else None
+        generation = trial.generation if trial is not None else self._generation()
         config = generation.config
         if not config.chat.enabled:
             raise ChatRefused("off", "written conversations are switched off (chat.enabled)")
         if self._closed:
             raise ChatRefused("stopping", "the engine is stopping")
-        context = context or str(config.default_context)
-        known_context(config, context)
+        context = context or (trial.context if trial else str(config.default_context))
+        known_context(config, context, trial)
         provider = provider_for(config, context, model)
         given = dict(variables or {})
         declared = (*LINE_VARIABLES, *config.contexts[context].variables)
@@ -89,12 +110,13 @@ class ChatSessions:
             known = ", ".join(declared)
             words = f"the context {context!r} takes no variable {strange[0][:64]!r}; known: {known}"
             raise ChatRefused("bad_variable", words)
+        if test is not None and self._count_of(test.owner) >= MOST_OF_ONE:
+            raise ChatRefused("full", f"you have {MOST_OF_ONE} conversations already; end one")
         if len(self._sessions) >= config.chat.max_sessions:
             words = f"there are {len(self._sessions)} conversations already (chat.max_sessions)"
             raise ChatRefused("full", words)
-        check_length(message, config.chat)
         try:
-            brain = self._brain(context, provider)
+            brain = (trial.providers.brain if trial else self._brain)(context, provider)
         except AgentError as error:
             raise ChatRefused("not_ready", str(error)) from None
         session = ChatSession(
@@ -107,16 +129,24 @@ class ChatSessions:
             config.chat,
             self._over,
             tool_grace=self._tool_grace,
+            test=test,
         )
         self._sessions[session.session_id] = session
+        if trial is not None:
+            end = partial(session.end_soon, "completed", "trial_over")
+            self._leave_trial[session.session_id] = trial.used_by(end)
         self._services.metrics.calls.chat_sessions(len(self._sessions))
         log.info("chat_started", call_id=session.session_id, context_name=context)
-        return session, session.take(message)
+        return session
 
-    def find(self, session_id: str) -> ChatSession:
-        """Return a conversation in progress. Raises `ChatRefused`."""
+    def _count_of(self, owner: str) -> int:
+        return sum(session.owner == owner for session in self._sessions.values())
+
+    def find(self, session_id: str, owner: str | None = None) -> ChatSession:
+        """Return a conversation in progress; with `owner`, only a test of theirs. Raises
+        `ChatRefused`."""
         session = self._sessions.get(session_id)
-        if session is None or session.over:
+        if session is None or session.over or owner not in (None, session.owner):
             words = f"there is no conversation {session_id[:64]!r}, or it is over"
             raise ChatRefused("unknown_session", words)
         return session
@@ -149,13 +179,15 @@ class ChatSessions:
 
     def _over(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
+        self._leave_trial.pop(session_id, lambda: None)()
         self._services.metrics.calls.chat_sessions(len(self._sessions))
 
 
-def known_context(config: Config, context: str) -> None:
-    """Raise `ChatRefused` for a context that the configuration does not have."""
-    if context not in config.contexts:
-        known = ", ".join(config.contexts)
+def known_context(config: Config, context: str, trial: Trial | None = None) -> None:
+    """Raise `ChatRefused` for a context that the configuration, or the trial, does not have."""
+    contexts = config.contexts if trial is None else (trial.context,)
+    if context not in contexts:
+        known = ", ".join(contexts)
         words = f"there is no context {context[:64]!r}; known: {known}"
         raise ChatRefused("unknown_context", words)
 

@@ -24,6 +24,7 @@ from cordboard.calls.open_calls import OpenCall
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
 from cordboard.chat.tool_record import ToolRecord
+from cordboard.chat.trial_runs import Trial
 from cordboard.config.call_variables import call_variables
 from cordboard.config.plugins import installed
 from cordboard.errors import ChatRefused
@@ -74,18 +75,20 @@ class ToolTrials:
         *,
         limits: Mapping[str, PayloadLimits],
         approve: bool,
+        trial: Trial | None = None,
     ) -> TrialReport:
         """Try a tool by its exposed name, as an agent of that context may use it, and report the
-        reply within each of `limits`. `approve` stands for the caller's yes. Raises
-        `ChatRefused` (unknown_context, full)."""
-        generation = self._generation()
-        known_context(generation.config, context)
+        reply within each of `limits`. `approve` stands for the caller's yes. `trial`: in place of
+        the configuration in force. Raises `ChatRefused` (unknown_context, full)."""
+        generation = trial.generation if trial is not None else self._generation()
+        known_context(generation.config, context, trial)
         if self._running >= MOST_AT_ONCE:
             raise ChatRefused("full", f"{MOST_AT_ONCE} tries are running already")
         self._running += 1
         generation.acquire()
         try:
-            return await self._run(generation, name, context, arguments, limits, approve)
+            trial_id = trial.id if trial is not None else ""
+            return await self._run(generation, name, context, arguments, limits, approve, trial_id)
         finally:
             generation.release()
             self._running -= 1
@@ -98,6 +101,7 @@ class ToolTrials:
         arguments: JsonObject,
         limits: Mapping[str, PayloadLimits],
         approve: bool,
+        trial_id: str,
     ) -> TrialReport:
         call_id = f"try-{uuid4()}"
         settings = generation.config.contexts[context]
@@ -109,7 +113,10 @@ class ToolTrials:
         started_at = now.isoformat(timespec="milliseconds")
         ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
         version = generation.version
-        ledger.record(events.Offered(call_id, started_at, SOURCE, "", "", "", config=version))
+        began = events.Offered(
+            call_id, started_at, SOURCE, "", "", "", config=version, test=True, trial=trial_id
+        )
+        ledger.record(began)
         specs = [spec.name for spec in toolbox.specs]
         number = generation.number
         ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))

@@ -25,6 +25,7 @@ from cordboard.cli import (
     history,
     import_,
     mcp,
+    mcp_server,
     reload,
     run,
     tools,
@@ -42,6 +43,7 @@ app = typer.Typer(
 for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.command("mcp-server")(mcp_server.command)
 app.add_typer(calls.app, name="calls")
 app.add_typer(history.app, name="history")
 app.add_typer(config.app, name="config")

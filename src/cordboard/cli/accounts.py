@@ -114,7 +114,8 @@ def verify_audit(config: ConfigOption = DEFAULT_CONFIG) -> None:
     if not path.exists():
         raise NotThere(f"there is no audit {path}")
     found = verify(path)
-    print(f"{path}: {found.lines} lines in order; the last hash is {found.head}")
+    which = f"lines {found.first} to {found.lines}" if found.first > 1 else f"{found.lines} lines"
+    print(f"{path}: {which} in order; the last hash is {found.head}")
     if found.problem:
         print(f"cordboard: {path}: {found.problem}", file=sys.stderr)
         raise typer.Exit(1)
@@ -129,7 +130,11 @@ def _opened(config: Path) -> Iterator[tuple[AdminUi, Accounts, AuditLog]]:
     folder = settings.data
     accounts = Accounts(folder)
     try:
-        yield settings, accounts, AuditLog(folder / "audit.jsonl", time.time)
+        yield (
+            settings,
+            accounts,
+            AuditLog(folder / "audit.jsonl", time.time, keep_months=settings.audit_months),
+        )
     finally:
         accounts.close()
 

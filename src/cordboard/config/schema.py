@@ -33,7 +33,7 @@ from cordboard.config.patterns import (
 from cordboard.config.peers import THIS_MACHINE, Host, Peer, network_of
 from cordboard.config.prices import Prices
 from cordboard.config.providers import PipelineProvider
-from cordboard.config.remote_url import is_loopback
+from cordboard.config.remote_url import is_loopback, url_problem
 from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
@@ -129,6 +129,69 @@ class AdminTls(Section):
     key: Path = Field(description="PEM file of its private key.")
 
 
+class AdminOidc(Section):
+    """Sign-in by an identity provider (OpenID Connect), such as Keycloak, Entra ID or Google.
+
+    Register this application there with the address `<address>/api/v1/session/oidc/callback`.
+    """
+
+    issuer: str = Field(
+        max_length=500,
+        description="The provider's issuer, exactly as it names itself, such as "
+        "https://login.example.org/realms/shop.",
+    )
+    client_id: str = Field(min_length=1, max_length=200, description="The name of this client.")
+    client_secret: SecretStr | None = Field(
+        None, description='The secret of this client, usually "${OIDC_SECRET}".'
+    )
+    scopes: tuple[str, ...] = Field(
+        ("profile", "email"), description="What is asked for besides `openid`."
+    )
+    name_claim: str = Field(
+        "preferred_username",
+        min_length=1,
+        description="Claim with the name of the user here. `email` counts only if the provider "
+        "has verified it.",
+    )
+    roles_claim: str = Field(
+        "",
+        description="Claim with the groups of a person, such as `groups` or "
+        "`realm_access.roles`. Left out: users are added here, by `cordboard users add`.",
+    )
+    roles: dict[str, Literal["viewer", "operator", "admin"]] = Field(
+        {},
+        description="The role of each group. People in one of them become users at their first "
+        "sign-in, their role follows their groups, and others are refused.",
+    )
+
+    @field_validator("issuer")
+    @classmethod
+    def _an_address(cls, issuer: str) -> str:
+        problem = url_problem(issuer, plain_http=False)
+        if problem:
+            raise ValueError(problem)
+        return issuer
+
+    @model_validator(mode="after")
+    def _roles_come_together(self) -> AdminOidc:
+        if bool(self.roles) != bool(self.roles_claim):
+            raise ValueError("`roles_claim` and `roles` need each other")
+        return self
+
+
+class AdminSignIn(Section):
+    """The ways to sign in."""
+
+    password: bool = Field(True, description="Whether passwords are accepted.")
+    oidc: AdminOidc | None = Field(None, description="An identity provider.")
+
+    @model_validator(mode="after")
+    def _there_is_a_way(self) -> AdminSignIn:
+        if not (self.password or self.oidc):
+            raise ValueError("without `password`, `oidc` must be set, or nobody could sign in")
+        return self
+
+
 class AdminUi(Section):
     """The admin port: accounts, audit, calls and the engine, for people and programs."""
 
@@ -158,6 +221,12 @@ class AdminUi(Section):
         "open or not.",
     )
     sessions: AdminSessions = Field(AdminSessions(), description="Life of a person's sign-in.")
+    audit_months: int | None = Field(
+        None,
+        ge=12,
+        description="Months for which the audit is kept, besides the present one. Left out: all.",
+    )
+    sign_in: AdminSignIn = Field(AdminSignIn(), description="The ways to sign in.")
 
     @field_validator("data")
     @classmethod

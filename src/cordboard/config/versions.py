@@ -1,7 +1,7 @@
 """The versions of the configuration's file: every text that was in force, and its origin.
 
     VERSIONS/objects/<sha256>.yaml   the texts; the name is the SHA-256 of the content
-    VERSIONS/log.jsonl               one JSON object per line: a version, or a load of one
+    VERSIONS/log.jsonl               one JSON object per line: a version, a load of one, or a trial
     VERSIONS/lock                    held while the file or the log is written
 
 Files have mode 0600, folders 0700: a text may contain secrets. An object is on the disk before a
@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -32,8 +32,16 @@ Origin: TypeAlias = Literal["page", "file", "cli", "restore"]
 file, `cordboard config set`, or the return to an earlier version."""
 SHORTEST_PREFIX = 4
 """Characters of a digest that may stand for it."""
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "version": ("from", "who", "why", "parent"),
+    "load": ("generation", "result"),
+    "trial": ("who",),
+}
+"""Fields of a line by its event, besides `at`, `digest` and `file`."""
 _MOST_KIB = 2_048
 _MOST_LOG_KIB = 65_536
+MOST_TRIED = 100
+"""Texts of trials that are kept: their authors may not be among those who publish."""
 LONGEST_WAIT_S = 5.0
 """Seconds to wait for another process that holds the lock."""
 _LOOK_AGAIN_S = 0.02
@@ -145,7 +153,7 @@ class Versions:
     def history(self) -> list[Version]:
         """Return all versions of the file, the newest first. Raises `VersionsUnusable`."""
         found: list[Version] = []
-        for line in self._lines():
+        for line in self._lines("version", "load"):
             if line["event"] == "version":
                 found.append(_version(line))
                 continue
@@ -189,6 +197,19 @@ class Versions:
                         return digest
             return self.add(content, Author())
 
+    def tried(self, content: bytes, who: str) -> str:
+        """Store the text of a trial, which is not in place, and return its digest. The texts of the
+        last `MOST_TRIED` trials stay. Takes the lock. Raises `VersionsUnusable`."""
+        with self.locked():
+            digest = self.keep(content)
+            self._append(event="trial", file=self._file, digest=digest, who=who)
+            tried = [line["digest"] for line in self._lines("trial", of_any_file=True)]
+            kept = {line["digest"] for line in self._lines("version", of_any_file=True)}
+            for old in {*tried[:-MOST_TRIED]} - {*tried[-MOST_TRIED:], *kept}:
+                with suppress(OSError):
+                    self._object(old).unlink()
+        return digest
+
     def loaded(self, digest: str, generation: int, result: Literal["applied", "refused"]) -> None:
         """Note that an engine has read a version, unless this is noted already: an engine may be
         reloaded every minute. Takes the lock. Raises `VersionsUnusable`."""
@@ -218,8 +239,8 @@ class Versions:
     def _open_log(self) -> int:
         return private_files.open_lock(self._log)
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete lines about the file, and nothing of damaged ones."""
+    def _lines(self, *events: str, of_any_file: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the complete lines of these events about the file, and nothing of damaged ones."""
         try:
             content = content_of(self._log, _MOST_LOG_KIB)
         except FileNotFoundError:
@@ -231,13 +252,10 @@ class Versions:
                 fields = orjson.loads(line)
             except orjson.JSONDecodeError:
                 continue
-            known = isinstance(fields, dict) and fields.get("event") in ("version", "load")
-            needed = {"at", "digest"} | (
-                {"from", "who", "why", "parent"}
-                if known and fields["event"] == "version"
-                else {"generation", "result"}
-            )
-            if known and needed <= fields.keys() and fields.get("file") == self._file:
+            known = isinstance(fields, dict) and fields.get("event") in events
+            if not known or not (of_any_file or fields.get("file") == self._file):
+                continue
+            if {"at", "digest", *_FIELDS[fields["event"]]} <= fields.keys():
                 yield fields
 
     def _unusable(self, error: OSError) -> VersionsUnusable:

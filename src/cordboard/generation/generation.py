@@ -28,6 +28,7 @@ from cordboard.tools.http.tool import http_tools
 from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.plugin import plugin_tools
 from cordboard.tools.python import Functions, load_functions, python_tools
+from cordboard.tools.tool_use import REAL, ToolUse
 from cordboard.tools.toolbox import Toolbox
 from cordboard.tools.workflow import WorkflowMaker
 
@@ -112,14 +113,14 @@ class Generation:
         """Return the tools of a context as of now. Raises `KeyError` for an unknown context."""
         return self.catalogue.toolbox(self.config.contexts[context].tools)
 
-    def admit(self, context: str) -> Toolbox:
+    def admit(self, context: str, tools: ToolUse = REAL) -> Toolbox:
         """Return the toolbox of a call in that context, as of now; lazy servers that it needs begin
-        to start. Raises `KeyError` for an unknown context."""
+        to start. `tools`: those that really run. Raises `KeyError` for an unknown context."""
         toolbox = self.toolbox(context)
         servers = {spec.server for spec in toolbox.specs if spec.kind == "mcp"}
         groups = map(group_server, self.config.contexts[context].tools)
         self.fleet.wake(servers | {server for server in groups if server is not None})
-        return toolbox
+        return tools.of(toolbox)
 
     def phase_toolbox(self, tools: Iterable[str], context: str) -> Toolbox:
         """Return the toolbox of a step before or after a call: these tools, and those of the

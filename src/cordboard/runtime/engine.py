@@ -43,6 +43,7 @@ from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
+from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.load import ConfigSource
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
@@ -81,7 +82,8 @@ class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
     Its parts: `doors` (sources of calls), `models`, `reloader` (the configuration in force),
-    `registry` (of the calls), `chat`, `load`, `view` (its state over HTTP), `administration`.
+    `registry` (of the calls), `chat`, `trial_runs` (drafts that run aside; None without a file),
+    `load`, `view` (its state over HTTP), `administration`.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class Engine:
         )
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
+        self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self.doors = Doors(config, self.registry.offer, self._metrics)
         self.view = self._make_view(provider_health)
@@ -160,6 +163,20 @@ class Engine:
         tracing = self._begun_with.tracing
         dropped = self._metrics.spans_dropped
         return open_tracing(tracing.otlp_endpoint, tracing.service_name, __version__, dropped)
+
+    def _make_trial_runs(
+        self, source: ConfigSource | None, versions: Versions | None
+    ) -> TrialRuns | None:
+        if source is None or versions is None:
+            return None
+        return TrialRuns(
+            lambda: self.reloader.generation,
+            self.reloader.aside,
+            source,
+            versions,
+            self.load.degradation,
+            self._metrics.internal_error,
+        )
 
     def _make_post_call_queue(self) -> PostCallQueue:
         return PostCallQueue(
@@ -219,6 +236,8 @@ class Engine:
             operations=self._operations,
             calls=lambda: self.registry.calls,
             trials=self._trials,
+            runs=self.trial_runs,
+            chats=self.chat,
             config=lambda: self._config,
             source=source,
             setup=self._check_setup,
@@ -296,6 +315,8 @@ class Engine:
         await self.administration.close()
         try:
             await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
+            if self.trial_runs is not None:
+                await self.trial_runs.close()
         finally:
             await self._stack.aclose()
         log.info("engine_stopped")

@@ -55,9 +55,15 @@ class EngineModels:
         self._models: OfflineModels | None = None
         self.workers = loading.workers if loading is not None else None
         """The threads for model work; None while no model is needed."""
+        self._one_at_a_time = asyncio.Lock()
 
     async def load(self, config: Config) -> OfflineModels | None:
-        """Load the models that a configuration needs, unless they are loaded already."""
+        """Load the models that a configuration needs, unless they are loaded already: a reload and
+        a trial that come together load them once."""
+        async with self._one_at_a_time:
+            return await self._load(config)
+
+    async def _load(self, config: Config) -> OfflineModels | None:
         if self._models is not None:
             self._models = await completed(self._models, needs_of(config))
         elif (needs := needs_of(config)).ears is not Need.NO:

@@ -126,13 +126,7 @@ class Reloader:
         old = self.generation
         changed, fixed, lock = await asyncio.to_thread(self._compare, config)
         accepted = () if lock is self._lock or _LOCK in changed else (_LOCK,)
-        if loaded := _models_to_load(self.config, config):
-            calls = sum(generation.calls for generation in self._generations_with_calls())
-            if calls:
-                raise ModelError(
-                    f"{loaded[0]}: its model is loaded only while no call is active ({calls} now), "
-                    "because loading stops the sound of all calls for seconds: reload again then"
-                )
+        self._refuse_to_load(config, "reload again then")
         if not changed:
             self._take_lock(lock)
             old.version = version or old.version
@@ -159,16 +153,79 @@ class Reloader:
             self._waiting = self._task(self._take_over_when_idle(new), "wait for no calls")
         return changed + accepted
 
+    async def aside(
+        self, config: Config, context: str, version: str
+    ) -> tuple[Generation, Providers]:
+        """Make a generation for a trial of one context, beside the one in force: no caller gets it.
+        Unchanged servers, connections and models are shared with the one in force. `version`: of
+        its text.
+
+        The caller closes both, the generation first. Raises a `CordboardError` when it fails; then
+        nothing is left.
+        """
+        self._refuse_to_load(config, "try it again then")
+        lock = await asyncio.to_thread(self._lock_of, config)
+        new = await asyncio.to_thread(Generation, config, self._pool, 0, self.generation, lock)
+        new.version = version
+        try:
+            await new.prepare()
+            providers = await self._providers_aside(config, context, _specs(new, self.generation))
+            if self.frozen:
+                await providers.close()
+                raise AgentError("the engine is stopping")
+        except BaseException:
+            await new.close()
+            raise
+        one_at_a_time = asyncio.Lock()
+
+        async def warm() -> None:  # so that no message has to compile the dialogue
+            async with one_at_a_time:
+                tools = new.toolbox(context).specs
+                await asyncio.to_thread(providers.warm_aside, context, tools)
+
+        new.on_tools_changed(lambda: self._prepare(warm()))
+        new.start(Replacement.ASIDE)
+        return new, providers
+
+    async def _providers_aside(
+        self, config: Config, context: str, toolboxes: Toolboxes
+    ) -> Providers:
+        models, earlier = await self._models(config), self.providers
+        if earlier is None:
+            raise AgentError("the models are not loaded yet")
+
+        def made() -> Providers:
+            # A failure of a draft is no failure of the provider in force: it has no health.
+            providers = Providers(config, models, self._degradation)
+            providers.warm_aside(context, toolboxes[context], earlier)
+            return providers
+
+        return await asyncio.to_thread(made)
+
+    def _refuse_to_load(self, config: Config, advice: str) -> None:
+        """Raise `ModelError` if a model would be loaded into this process while calls are
+        active."""
+        calls = sum(generation.calls for generation in self._generations_with_calls())
+        if calls and (loaded := _models_to_load(self.config, config)):
+            raise ModelError(
+                f"{loaded[0]}: its model is loaded only while no call is active ({calls} now), "
+                f"because loading stops the sound of all calls for seconds: {advice}"
+            )
+
     def _compare(self, config: Config) -> tuple[tuple[str, ...], tuple[Deferred, ...], Lock | None]:
         """Return the changed keys, the changes that wait for the next start, and the accepted tools
         (the same object as before if unchanged). Blocks. Raises `ConfigError`."""
         changed = changes(self.config, config)
         begun_with = changes(self._begun_with, config)
         fixed = tuple(Deferred(key, UNTIL_RESTART) for key in begun_with if needs_restart(key))
-        lock: Lock | None = None
-        if config.mcp.lock != "off":
-            lock = load_lock(self._folder / config.mcp.lock_file)
+        lock = self._lock_of(config)
         return changed, fixed, self._lock if lock == self._lock else lock
+
+    def _lock_of(self, config: Config) -> Lock | None:
+        """Return the accepted tools of a configuration. Blocks. Raises `ConfigError`."""
+        if config.mcp.lock == "off":
+            return None
+        return load_lock(self._folder / config.mcp.lock_file)
 
     def _take_lock(self, lock: Lock | None) -> None:
         if lock is not self._lock and not self.frozen:

@@ -58,6 +58,11 @@ class Toolbox:
         self.known_secrets = known_secrets
         """The secrets to mask in all results."""
 
+    @property
+    def entries(self) -> Iterable[OfferedTool]:
+        """The tools, in the order of the context's list."""
+        return self._offered.values()
+
     def find(self, name: str) -> OfferedTool | None:
         """Return the tool of that exposed name; None if it is not in this toolbox."""
         return self._offered.get(name)

@@ -22,6 +22,7 @@ from cordboard.agent_api.agent import (
 from cordboard.agent_api.dialogue import DialogueSession
 from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.workers import Workers
+from cordboard.agents.llm.brain import LlmBrain
 from cordboard.agents.making import speech_parts
 from cordboard.agents.providers import Providers
 from cordboard.audio.format import SLIN_8K
@@ -230,3 +231,32 @@ async def test_a_model_that_is_not_the_contexts_own_has_its_tools_built_ahead(
         providers.brain("demo", name).open(DialogueSession("", (WEATHER,), unused))
     assert built == []
     await providers.close()
+
+
+async def test_a_trial_shares_unchanged_parts_and_closes_its_own_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The calls go on with the parts in force, also while a reload passes these on."""
+
+    def made(*names: str) -> Providers:
+        models = [{"brain": {"type": "openai_chat", "model": name}} for name in names]
+        return Providers(config(*models), None, environ=ENVIRON)
+
+    closed: list[object] = []
+    in_force, trial, successor = made("one", "two"), made("one", "three"), made("one", "four")
+
+    async def close(brain: LlmBrain) -> None:
+        closed.append(brain)
+
+    monkeypatch.setattr(LlmBrain, "close", close)
+    await asyncio.to_thread(trial.warm_aside, "demo", (), in_force)
+    shared = in_force.brain("demo", "p0")
+    assert trial.brain("demo", "p0") is shared
+    assert trial.brain("demo", "p1") is not in_force.brain("demo", "p1")
+    await asyncio.to_thread(successor.warm, "demo", (), in_force)
+    successor.begin()
+    await in_force.close()
+    await trial.close()
+    assert closed == [in_force.brain("demo", "p1"), trial.brain("demo", "p1")]
+    await successor.close()
+    assert shared in closed

@@ -8,6 +8,11 @@ when its last lease is released. `Replacement` says how a changed server is repl
     AFTER    the new one starts when the old one has ended (both might need the same file or port)
     LATER    new leases refer to the old one for now, and say so (`outdated`); an old one that has
              been given up is replaced at once
+    ASIDE    for a trial: a server of the configuration in force is shared only if it is the same,
+             any other starts beside; neither ever delays or replaces a server in force
+
+A server in force ends with its last lease in force, even if trials still use it: what replaces it
+may need the same file or port.
 
 Settings that only the engine uses (`tools`, `defaults`, ...) do not matter for sharing: each fleet
 has its own. Starting never blocks; `open` lets the first servers begin.
@@ -43,13 +48,18 @@ class Replacement(StrEnum):
     BESIDE = "beside"
     AFTER = "after"
     LATER = "later"
+    ASIDE = "aside"
 
 
 class Lease:
     """One fleet's lease of a server. Made by `ServerPool.lease`."""
 
-    def __init__(self, shared: _Shared, wanted: McpServer, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, shared: _Shared, wanted: McpServer, on_change: Callable[[], None], *, aside: bool
+    ) -> None:
         self._shared = shared
+        self.aside = aside
+        """True for the lease of a trial."""
         self._wanted = wanted
         self._expected = expected_tools(wanted) if wanted.start == "lazy" else None
         self.changed = on_change
@@ -60,6 +70,11 @@ class Lease:
     def outdated(self) -> bool:
         """True if the server runs with an older configuration than the one requested."""
         return self._shared.config != _of_the_server(self._wanted)
+
+    @property
+    def of_trials(self) -> bool:
+        """True if the server was started for trials alone."""
+        return self._shared.aside
 
     @property
     def begun(self) -> bool:
@@ -136,19 +151,21 @@ class ServerPool:
 
         `on_change` is called when its state or its tools change.
         """
-        alive = [shared for shared in self._of(server_id) if shared.leases]
+        aside = replacement is Replacement.ASIDE
+        alive = [shared for shared in self._of(server_id) if shared.ending is None]
+        known = [shared for shared in self._of(server_id, aside=aside) if shared.ending is None]
         wanted = _of_the_server(config)
-        same = next((shared for shared in alive if shared.config == wanted), None)
-        shared = same
+        shared = next((shared for shared in known if shared.config == wanted), None)
         if shared is None and replacement is Replacement.LATER and alive and alive[-1].works:
             shared = alive[-1]
         if shared is None:
             after = self._in_the_way(server_id, replacement)
-            inherited = alive[-1].inheritance if alive else ()
-            shared = _Shared(self, server_id, config, after, inherited)
+            inherited = alive[-1].inheritance if alive and not aside else ()
+            shared = _Shared(self, server_id, config, after, inherited, aside=aside)
             self._shared.append(shared)
-            self.tell(server_id)
-        lease = Lease(shared, config, on_change)
+            if not aside:
+                self.tell(server_id)
+        lease = Lease(shared, config, on_change, aside=aside)
         shared.leases.append(lease)
         return lease
 
@@ -178,7 +195,8 @@ class ServerPool:
     def forget(self, shared: _Shared) -> None:
         """Remove a server that has ended."""
         self._shared.remove(shared)
-        self.tell(shared.id)
+        if not shared.aside:
+            self.tell(shared.id)
 
     def tell(self, server_id: str) -> None:
         """Report the state of the newest server of that name, which new calls get, to the
@@ -196,11 +214,13 @@ class ServerPool:
             case Replacement.AFTER:
                 return self._of(server_id)
             case Replacement.LATER:  # a server that was given up has no process
-                return [shared for shared in self._of(server_id) if not shared.leases]
+                return [shared for shared in self._of(server_id) if shared.ending is not None]
         return []
 
-    def _of(self, server_id: str) -> list[_Shared]:
-        return [shared for shared in self._shared if shared.id == server_id]
+    def _of(self, server_id: str, *, aside: bool = False) -> list[_Shared]:
+        """Return the servers of that name; those of trials alone only if `aside`."""
+        of_name = (shared for shared in self._shared if shared.id == server_id)
+        return [shared for shared in of_name if aside or not shared.aside]
 
 
 class _Shared(SilentServerObserver):
@@ -214,8 +234,12 @@ class _Shared(SilentServerObserver):
         config: McpServer,
         after: list[_Shared],
         inherited: tuple[types.Tool, ...],
+        *,
+        aside: bool,
     ) -> None:
         self._pool = pool
+        self.aside = aside
+        """True if it was started for trials; the configuration in force never uses it."""
         self.gone = asyncio.Event()
         """Set when nothing is left of it."""
         self.id = server_id
@@ -271,7 +295,8 @@ class _Shared(SilentServerObserver):
     def release(self, lease: Lease) -> asyncio.Future[None]:
         if lease in self.leases:
             self.leases.remove(lease)
-            if not self.leases:
+            in_use = any(each.aside == self.aside for each in self.leases)
+            if not in_use and self.ending is None:
                 name = f"mcp server {self.id} ends"
                 self.ending = asyncio.create_task(self._end(), name=name)
         if self.ending is not None:
@@ -301,14 +326,17 @@ class _Shared(SilentServerObserver):
 
     def mcp_server_up(self, server: str, up: bool) -> None:
         self.up = up
-        self._pool.tell(server)
+        if not self.aside:
+            self._pool.tell(server)
 
     def mcp_server_restarted(self, server: str) -> None:
-        self._pool.observer.mcp_server_restarted(server)
+        if not self.aside:
+            self._pool.observer.mcp_server_restarted(server)
 
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         self.breaker_open = is_open
-        self._pool.tell(server)
+        if not self.aside:
+            self._pool.tell(server)
 
     def internal_error(self, where: str) -> None:
         self._pool.observer.internal_error(where)

@@ -1,0 +1,1 @@
+"""An MCP server over a running engine: calls, waits, configuration, for an operator's assistant."""
