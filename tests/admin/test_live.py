@@ -200,7 +200,7 @@ OPEN_FIELDS = {
     "call_id", "started_at", "source", "called_number", "external_id", "config", "reason", "error",
     "context", "provider", "tools", "missing_tools", "problems", "steps", "why", "kind", "ask_id",
     "name", "tool", "parent", "answer", "by", "status", "path", "format", "destination", "model",
-    "amounts", "currency", "where", "outcome",
+    "amounts", "currency", "where", "outcome", "trial",
 }  # fmt: skip
 """Texts and data of events that are shown to everyone; `error` is that of a refused offer."""
 

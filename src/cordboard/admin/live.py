@@ -5,7 +5,7 @@
     engine, servers, alarms ──once a second──▶ State ─────────────────────┘
 
 Without viewers no row is made and no timer runs. A viewer pulls its frames when its socket has room
-(`cordboard.admin.live_topics`), so nobody's slowness reaches the engine or another viewer.
+(`cordboard.admin.live_topics`), so a slow viewer delays neither the engine nor the others.
 """
 
 from __future__ import annotations

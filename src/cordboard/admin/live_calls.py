@@ -25,7 +25,7 @@ SHOWN_DIGITS = 4
 MOST_TEXT = 160
 """Characters of the last words."""
 MOST_GONE = 1_000
-"""Ended calls that a viewer is told of; one who missed more gets all rows again."""
+"""Ended calls whose ends are kept for viewers; one who missed more gets all rows again."""
 _RECORDING = {
     "recording.started": "on",
     "recording.paused": "paused",
@@ -88,7 +88,7 @@ class CallFacts:
     over: bool = False
     followers: int = 0
     tail: deque[tuple[int, bytes, bytes]] = field(default_factory=lambda: deque(maxlen=256))
-    """Number and line of the last events while somebody follows; the second line is masked."""
+    """Number and line of the last events while a viewer follows; the second line is masked."""
 
     def take(self, at_ms: int, event: LedgerEvent) -> None:
         """Count an event."""

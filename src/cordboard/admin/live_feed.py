@@ -52,7 +52,7 @@ class Feed:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:
-        """Take a ledger's event. Never raises: the ledger would tell us of no more."""
+        """Take a ledger's event. Never raises: the ledger drops a listener that does."""
         try:
             self.live.take(call_id, at_ms, event)
         except Exception as error:  # border: a call's event
@@ -70,7 +70,7 @@ class Feed:
 
     @contextmanager
     def viewing(self, viewer: Watcher) -> Iterator[None]:
-        """Keep a viewer among those who are told of news."""
+        """Keep a viewer among those that are woken."""
         self._viewers.add(viewer)
         if self._timer is None:
             self._tick()

@@ -177,7 +177,7 @@ class Events:
         return b'"seq":%d,"events":[%b]' % (self.sent, b",".join(lines))
 
     def close(self) -> None:
-        """Follow the call no more."""
+        """Stop following the call."""
         self.facts.followers -= 1
 
 

@@ -23,7 +23,7 @@ from cordboard.errors import RequestRefused, StoreUnavailable
 MOST = 256
 """Sockets of one port."""
 MOST_OF_ONE = 32
-"""Sockets of one session or key: nobody shuts out the others."""
+"""Sockets of one session or key, so that it cannot shut out the others."""
 CHECK_SECONDS = 30.0
 """Time between two looks at the rights."""
 SEND_SECONDS = 20.0
@@ -182,7 +182,7 @@ class OpenSockets:
             self._loop.call_soon_threadsafe(self._changed.set)
 
     async def close(self) -> None:
-        """End all connections, and accept no more. Takes at most `CLOSE_SECONDS`."""
+        """End all connections, and refuse new ones. Takes at most `CLOSE_SECONDS`."""
         self._closed = True
         for connection in [*self._open]:
             connection.end(GOING_AWAY, "the engine stops")
