@@ -178,7 +178,7 @@ class Viewer:
                 yield b""
 
     async def _all(self, topic: Topic) -> AsyncIterator[bytes]:
-        """Yield what a topic has by now."""
+        """Yield the frames that a topic has by now."""
         while True:
             try:
                 inside = await topic.next()

@@ -1,4 +1,4 @@
-"""The rows of the live calls: what the ledger's events say, beside the state of the engine.
+"""The rows of the live calls, from the events of the ledger and the state of the engine.
 
 A row is made for all viewers at once. State, speaker and cost are read from the call itself; turns,
 words, waits and tools are counted from the events, at a few microseconds each.
@@ -67,7 +67,7 @@ def without_personal(line: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(slots=True, eq=False)
 class CallFacts:
-    """What the events of one call say so far."""
+    """The facts of one call, counted from its events so far."""
 
     call: Call
     events: int = 0
@@ -117,7 +117,7 @@ class CallFacts:
                 self._take_rest(event)
 
     def _take_rest(self, event: LedgerEvent) -> None:
-        """Count what is not about words and turns."""
+        """Count the events that are not about words and turns."""
         match event:
             case events.ToolCalled(ask_id=ask_id, name=name):
                 self.running[ask_id] = name

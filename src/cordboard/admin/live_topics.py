@@ -1,4 +1,4 @@
-"""The topics of the live feed: each turns what has changed since a viewer's last frame into one.
+"""The topics of the live feed: each turns the changes since a viewer's last frame into one.
 
 A viewer pulls: a frame is made when the one before it has gone out. A client that reads slowly so
 costs no memory, and gets fewer frames with more in each. One that missed more than is kept gets the
@@ -40,7 +40,7 @@ class Topic(Protocol):
         after which the next frame is a restart."""
 
     def close(self) -> None:
-        """Let go of what the topic holds."""
+        """Let go of all that the topic holds."""
 
 
 @dataclass(slots=True, eq=False)
