@@ -184,7 +184,7 @@ class Call:
 
     @property
     def conversation(self) -> Conversation | None:
-        """Who speaks, and what is owed; None before the audio flows."""
+        """The conversation between caller and agent; None before the audio flows."""
         return self._conversation
 
     @property
