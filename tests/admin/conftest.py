@@ -210,6 +210,9 @@ class LiveCall:
     provider_name: str = "local"
     state: CallState = CallState.TALKING
     cost: float | None = 0.25
+    currency: str = "EUR"
+    conversation: Any = None
+    ledger_path: Path = Path()
     line: LiveLine = field(default_factory=LiveLine)
     ended: list[tuple[str, str]] = field(default_factory=list)
     operator: LiveOperator = field(init=False)

@@ -1546,6 +1546,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch the live calls, one call, the engine, MCP servers and alarms, over a websocket.
+         * @description Frames and topics: docs/admin-live.md.
+         */
+        get: operations["watch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/live/sse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Watch the same topics as server-sent events, for curl. */
+        get: operations["stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials": {
         parameters: {
             query?: never;
@@ -3310,6 +3347,126 @@ export interface components {
             /** Calls */
             calls: components["schemas"]["LiveCall"][];
         };
+        /**
+         * LiveFrame
+         * @description A frame of a topic, or the refusal of a subscription.
+         */
+        LiveFrame: {
+            /** Id */
+            id: number | null;
+            /**
+             * Seq
+             * @default 0
+             */
+            seq: number;
+            /**
+             * Snapshot
+             * @description The whole state: the first frame of each topic but `call`, and after a `restart`.
+             * @default null
+             */
+            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Rows
+             * @default []
+             */
+            rows: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Gone
+             * @description Ended calls.
+             * @default []
+             */
+            gone: string[];
+            /**
+             * Events
+             * @description Lines of the call's ledger.
+             * @default []
+             */
+            events: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Restart
+             * @description Forget what you have: the connection was too slow, and frames are missing before this.
+             * @default false
+             */
+            restart: boolean;
+            /**
+             * Over
+             * @description The call has ended, and all of it was sent.
+             * @default false
+             */
+            over: boolean;
+            /**
+             * Error
+             * @description `code` and `message`, as in the other answers.
+             * @default null
+             */
+            error: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
+         * LiveRow
+         * @description One live call. In `rows` only the changed fields are present, besides `call_id`.
+         */
+        LiveRow: {
+            /** Call Id */
+            call_id: string;
+            /** Started At */
+            started_at: string;
+            /** Source */
+            source: string;
+            /** Context */
+            context: string;
+            /** Provider */
+            provider: string;
+            /** Config */
+            config: string;
+            /** Caller Number */
+            caller_number: string;
+            /** Caller Name */
+            caller_name: string;
+            /** Called Number */
+            called_number: string;
+            /** State */
+            state: string;
+            /**
+             * Speaking
+             * @enum {string}
+             */
+            speaking: "caller" | "agent" | "nobody";
+            /** Turn */
+            turn: number;
+            /** Last */
+            last: {
+                [key: string]: unknown;
+            } | null;
+            /** Waiting Since Ms */
+            waiting_since_ms: number | null;
+            /** Latency */
+            latency: {
+                [key: string]: number;
+            } | null;
+            /** Tools */
+            tools: {
+                [key: string]: unknown;
+            };
+            /** Cost */
+            cost: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Recording
+             * @enum {string}
+             */
+            recording: "off" | "on" | "paused";
+            /** Troubles */
+            troubles: number;
+        };
         /** Lock */
         Lock: {
             /**
@@ -4657,6 +4814,43 @@ export interface components {
              */
             to_ms: number;
         };
+        /** Subscribe */
+        Subscribe: {
+            /**
+             * Op
+             * @default subscribe
+             * @constant
+             */
+            op: "subscribe";
+            /**
+             * Id
+             * @description Chosen by the client; each frame of the topic has it.
+             */
+            id: number;
+            /**
+             * Topic
+             * @enum {string}
+             */
+            topic: "calls" | "call" | "engine" | "mcp" | "alarms";
+            /**
+             * Call
+             * @description The call's id, for the topic `call`.
+             * @default
+             */
+            call: string;
+            /**
+             * From Ms
+             * @description Topic `call`: leave out what came earlier in the call.
+             * @default 0
+             */
+            from_ms: number;
+            /**
+             * After
+             * @description Topic `call`: the `seq` of the last frame that the client has, to go on without a gap.
+             * @default 0
+             */
+            after: number;
+        };
         /** Ticket */
         Ticket: {
             /**
@@ -5013,6 +5207,17 @@ export interface components {
              */
             held: boolean;
         };
+        /** Unsubscribe */
+        Unsubscribe: {
+            /**
+             * Op
+             * @default unsubscribe
+             * @constant
+             */
+            op: "unsubscribe";
+            /** Id */
+            id: number;
+        };
         /** Usage */
         Usage: {
             /** First Day */
@@ -5239,6 +5444,15 @@ export interface components {
              * @default null
              */
             provider: string | null;
+        };
+        /** Watched */
+        Watched: {
+            /**
+             * Topics
+             * @description Such as `calls,engine` or `call:ID`; each frame's `id` is the place in this list.
+             * @default calls
+             */
+            topics: string;
         };
         Error: {
             error: {
@@ -8514,6 +8728,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    watch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A websocket. */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: {
+                topics?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": unknown;
                 };
             };
             /** @description It was refused. */

@@ -440,8 +440,8 @@ class Accounts:
                 raise NotThere("there is no such key")
 
     def rights_now(self, holder: str) -> Rights | None:
-        """Return the present rights of `session:` or `key:` and an id; None if it is in force no
-        more. It does not count as a use of the session."""
+        """Return the present rights of `session:` or `key:` and an id; None if it is not in
+        force. It does not count as a use of the session."""
         kind, _, which = holder.partition(":")
         now = self._clock()
         with self._transaction() as database:

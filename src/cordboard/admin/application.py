@@ -35,6 +35,7 @@ from cordboard.admin.endpoint import (
     Caller,
     Endpoint,
     Frames,
+    LastingAnswer,
     NotModified,
     Open,
     Scope,
@@ -158,12 +159,13 @@ class AdminApplication:
             await self._serve_socket(WebSocket(scope, receive, send_with_headers))
             return
         self._answering += 1
+        scope["cordboard.place"] = True
         try:
             await self._router(scope, receive, send_with_headers)
         except HTTPException as error:  # of the router: 404 and 405
             await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
         finally:
-            self._answering -= 1
+            self._answering -= scope["cordboard.place"]
 
     def _serving(
         self, by_method: Mapping[str, Endpoint]
@@ -175,6 +177,10 @@ class AdminApplication:
             answer: Response | None = None
             try:
                 answer = await self._answer(ask, request)
+                if isinstance(answer, LastingAnswer):  # it is among the sockets from here on
+                    request.scope["cordboard.place"] = False
+                    self._answering -= 1
+                return answer
             except NotModified:
                 return Response(status_code=304, headers={"ETag": ask.etag})
             except Exception as error:  # noqa: BLE001 - task border of a request

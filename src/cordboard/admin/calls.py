@@ -11,7 +11,7 @@ from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
 from cordboard.calls.call import Call, CallState
 from cordboard.errors import RequestRefused
-from cordboard.history.masking import masked as masked
+from cordboard.history.masking import masked
 
 _OVER = (CallState.ENDING, CallState.RECORDED)
 

@@ -7,14 +7,17 @@ and audit cannot be made.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from cordboard.accounts.audit import AuditEntry
 from cordboard.accounts.rights import Permission, Rights
@@ -69,6 +72,43 @@ class Frames:
     """Text frames of the server. Binary frames are described on the subject's page."""
     ticket: str = ""
     """Purpose of the one-time ticket that the client must have (`cordboard.admin.tickets`)."""
+
+
+class LastingAnswer(StreamingResponse):
+    """Server-sent events. Like a websocket it takes no place of the requests, and ends with the
+    rights of its caller and with the engine."""
+
+    def __init__(self, lines: AsyncIterator[bytes], ask: Ask, on_close: Callable[[], None]) -> None:
+        """`on_close` is called at the end, also if not one line was sent."""
+        super().__init__(lines, media_type="text/event-stream")
+        self._ask = ask
+        self._on_close = on_close
+        self._task: asyncio.Future[None] | None = None
+        self._ended = False
+
+    def end(self, code: int, reason: str) -> None:
+        """End it, whatever the reason."""
+        self._ended = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            self._on_close()
+            await Response(media_type=self.media_type)(scope, receive, send)
+            return
+        who = self._ask.who
+        try:
+            with self._ask.services.sockets.entry(self, who.holder, who.rights):
+                self._task = asyncio.ensure_future(super().__call__(scope, receive, send))
+                await self._task
+        except RequestRefused as refused:
+            await Response(str(refused), refused.status)(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self._ended:  # the server cancels us
+                raise
+        finally:
+            self._on_close()
 
 
 class NotModified(Exception):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cordboard.accounts.rights import Permission
+from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
+from cordboard.admin.services import AdminServices
 from cordboard.api.administration import report_as_json
 from cordboard.api.administration_view import Step
 from cordboard.errors import RequestRefused
@@ -75,10 +76,15 @@ class Setup(Gives):
 
 async def state(ask: Ask) -> EngineState:
     """Show whether calls can be answered, and why not."""
-    view, rights = ask.services.view, ask.who.rights
+    return state_for(ask.services, ask.who.rights)
+
+
+def state_for(services: AdminServices, rights: Rights) -> EngineState:
+    """Return the state of the engine as callers with these rights see it."""
+    view = services.view
     components = view.readiness()
     counts, details = view.counts(), dict(view.health()) if rights.everywhere else {}
-    calls = ask.services.calls().values()
+    calls = services.calls().values()
     covered = sum(rights.covers(call.context_name) for call in calls)
     for name in ("active_calls", "components", *counts):
         details.pop(name, None)
@@ -88,7 +94,7 @@ async def state(ask: Ask) -> EngineState:
         active_calls=covered,
         max_calls=counts["max_calls"],
         ready=all(each.ready for each in components.values() if each.required),
-        drain=_drain(ask, covered),
+        drain=_drain(services, covered),
         components={
             name: Component(ready=each.ready, required=each.required, detail=each.detail)
             for name, each in components.items()
@@ -109,17 +115,17 @@ async def drain(ask: Ask) -> Drain:
     `/engine/undrain`, or a restart.
     """
     ask.services.admission.begin_drain()
-    return _drain(ask, len(ask.services.calls()))
+    return _drain(ask.services, len(ask.services.calls()))
 
 
 async def undrain(ask: Ask) -> Drain:
     """Take calls again."""
     ask.services.admission.end_drain()
-    return _drain(ask, len(ask.services.calls()))
+    return _drain(ask.services, len(ask.services.calls()))
 
 
-def _drain(ask: Ask, calls_left: int) -> Drain:
-    since = ask.services.admission.draining_since
+def _drain(services: AdminServices, calls_left: int) -> Drain:
+    since = services.admission.draining_since
     told = since.isoformat(timespec="milliseconds") if since is not None else None
     return Drain(draining=since is not None, since=told, calls_left=calls_left)
 

@@ -12,6 +12,7 @@ from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
 from cordboard.admin.history import keeper_of
 from cordboard.admin.pace import TRY
+from cordboard.admin.services import AdminServices
 from cordboard.alarms.watch import Alarm
 from cordboard.errors import HistoryError, NotThere, RequestRefused
 from cordboard.history.query import moment
@@ -169,8 +170,12 @@ async def list_alarms(ask: Ask) -> AlarmStates:
 
     A limited scope shows the alarms of its contexts only: others are about the calls of all.
     """
-    rights = ask.who.rights
-    found = [each for each in ask.services.alarms.alarms() if _is_within(rights, each)]
+    return alarms_for(ask.services, ask.who.rights)
+
+
+def alarms_for(services: AdminServices, rights: Rights) -> AlarmStates:
+    """Return the alarms as callers with these rights see them."""
+    found = [each for each in services.alarms.alarms() if _is_within(rights, each)]
     return AlarmStates(alarms=[_state(each) for each in found])
 
 

@@ -30,6 +30,7 @@ from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
 from cordboard.calls.call import Call
+from cordboard.calls.events import LedgerEvent
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_examples import ToolExamples
 from cordboard.chat.tool_trial import ToolTrials
@@ -78,6 +79,10 @@ class EngineParts:
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
+    listeners: list[Callable[[str, int, LedgerEvent], None]]
+    """Get each ledger event of each call; the admin port adds itself while it is open."""
+    load_level: Callable[[], int]
+    flush_ledgers: Callable[[], None]
 
 
 class AdminListener:
@@ -129,9 +134,13 @@ class AdminListener:
             paces=Paces(time.monotonic),
             port=lambda: self.port,
             public_address=settings.address,
+            load_level=parts.load_level,
+            flush_ledgers=parts.flush_ledgers,
             takes_passwords=settings.sign_in.password,
             oidc=_identity_provider(settings),
         )
+        parts.listeners.append(services.feed.take)
+        parts.alarms.listeners.add(services.feed.wake)
         application = AdminApplication(ENDPOINTS, services, Guard(settings))
         self._server = HttpServer(
             settings,
@@ -148,6 +157,8 @@ class AdminListener:
         server, services = self._server, self._services
         self._services = None
         if services is not None:
+            self._parts.listeners.remove(services.feed.take)
+            self._parts.alarms.listeners.discard(services.feed.wake)
             await services.sockets.close()
         if server is not None:
             await server.close()

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cordboard.accounts.rights import Permission
+from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.services import AdminServices
 from cordboard.api.administration import iso_time, server_as_json
 
 
@@ -100,9 +101,14 @@ class Acceptance(Takes):
 
 async def list_servers(ask: Ask) -> Servers:
     """List the MCP servers: state, tools, restarts, last error, last lines of stderr."""
-    found = ask.services.operations.engine.mcp_status()
+    return servers_for(ask.services, ask.who.rights)
+
+
+def servers_for(services: AdminServices, rights: Rights) -> Servers:
+    """Return the MCP servers as callers with these rights see them."""
+    found = services.operations.engine.mcp_status()
     rows = [server_as_json(status) for status in found]
-    if not ask.who.rights.everywhere:
+    if not rights.everywhere:
         rows = [row | {"stderr": []} for row in rows]
     return Servers(servers=[Server(**row) for row in rows])
 

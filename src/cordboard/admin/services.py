@@ -17,6 +17,7 @@ from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.first_answers import FirstAnswers
+from cordboard.admin.live_feed import Feed
 from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
@@ -47,8 +48,10 @@ MOST_KNOWN = 1_000
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
 
+
 if TYPE_CHECKING:
     from cordboard.admin.oidc import OpenIdConnect
+
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -122,6 +125,11 @@ class AdminServices:
     """One at a time, so that the event loop competes with one thread for the interpreter."""
     played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
     """Lines of the audit about recordings that were played, by session or key, and call."""
+    load_level: Callable[[], int] = lambda: 0
+    """0 unless the engine gives up features because of its load."""
+    flush_ledgers: Callable[[], None] = lambda: None
+    """Waits until all lines of ledgers so far are in their files. Blocks."""
+    feed: Feed = field(init=False)
     takes_passwords: bool = True
     oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)
@@ -142,6 +150,7 @@ class AdminServices:
     _waiting: int = 0
 
     def __post_init__(self) -> None:
+        self.feed = Feed(self.calls, self.load_level, self.internal_error)
         self.sockets = OpenSockets(self.accounts, self.run)
         self.accounts.changed = self.sockets.accounts_changed
 

@@ -188,7 +188,7 @@ class OpenSockets:
             self._loop.call_soon_threadsafe(self._changed.set)
 
     async def close(self) -> None:
-        """End all connections, and accept no more. Takes at most `CLOSE_SECONDS`."""
+        """End all connections, and refuse new ones. Takes at most `CLOSE_SECONDS`."""
         self._closed = True
         for connection in [*self._open]:
             connection.end(GOING_AWAY, "the engine stops")

@@ -24,6 +24,7 @@ from cordboard.admin import (
     engine,
     history,
     insights,
+    live,
     mcp,
     oidc_session,
     people,
@@ -56,6 +57,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *history.ENDPOINTS,
     *recordings.ENDPOINTS,
     *views.ENDPOINTS,
+    *live.ENDPOINTS,
     *trials.ENDPOINTS,
 )
 

@@ -15,6 +15,7 @@ import contextlib
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -190,6 +191,21 @@ class Call:
     def cost(self) -> float | None:
         """The known cost so far; None when nothing is known."""
         return self._costs.total
+
+    @property
+    def currency(self) -> str:
+        """The currency of `cost`; empty when nothing is known."""
+        return self._costs.currency
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The conversation between caller and agent; None before the audio flows."""
+        return self._conversation
+
+    @property
+    def ledger_path(self) -> Path:
+        """The file of the ledger."""
+        return self._ledger.path
 
     @property
     def context_name(self) -> str:

@@ -168,6 +168,11 @@ class Conversation:
         )
         return SilenceWatch(silence, self._floor, outlets)
 
+    @property
+    def floor(self) -> Floor:
+        """Whose turn it is. Read it only."""
+        return self._floor
+
     def begin(self, *, greets: bool) -> None:
         """Start the silence watch: the agent has started, and the caller is never left in
         silence."""

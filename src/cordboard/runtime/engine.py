@@ -133,7 +133,8 @@ class Engine:
         self._versions = versions
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
-        services = self._call_services(listener)
+        self._listeners = [] if listener is None else [listener]
+        services = self._call_services()
         self.registry = CallRegistry(
             lambda: self.reloader.generation,
             self._open_agent,
@@ -192,12 +193,12 @@ class Engine:
             self._tracing,
         )
 
-    def _call_services(self, listener: Listener | None) -> CallServices:
+    def _call_services(self) -> CallServices:
         return CallServices(
             self._writer,
             self._metrics,
             self._begun_with.calls.directory,
-            listener,
+            self._tell,
             self._recordings,
             self.models.apology,
             self._tracing,
@@ -268,6 +269,9 @@ class Engine:
             setup=self._check_setup,
             alarms=self.alarms,
             internal_error=self._metrics.internal_error,
+            listeners=self._listeners,
+            load_level=lambda: self.load.degradation.level,
+            flush_ledgers=self._writer.flush,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
 
@@ -287,6 +291,10 @@ class Engine:
             lambda text: self.reloader.generation.known_secrets.text(text),
             used,
         )
+
+    def _tell(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:
+        for listener in self._listeners:
+            listener(call_id, at_ms, event)
 
     async def _check_setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         """Check the set-up, as `cordboard doctor` does beside a running engine."""
