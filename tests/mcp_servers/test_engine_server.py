@@ -66,7 +66,8 @@ async def place(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "agent.yaml"
     path.write_text(CONFIG)
-    engine = Engine(load(path, {}).config, source=ConfigSource(path, {}))
+    loaded = load(path, {})
+    engine = Engine(loaded.config, source=ConfigSource(path, {}, content=CONFIG.encode()))
     await engine.start()
     try:
         yield Place(engine, tmp_path)

@@ -82,6 +82,11 @@ class Engine:
         words = told.get("message") if isinstance(told, dict) else f"HTTP {answer.status_code}"
         raise ToolError(f"the engine refused: {words}")
 
+    async def call(self, context: Context, call_id: str) -> dict[str, Any]:
+        """Return one call (`history.call_record.CallRecord`). Raises `ToolError`."""
+        answer = await self.ask(context, "GET", f"/calls/{quote(call_id, safe='')}")
+        return dict(answer["call"])
+
 
 def build_server(address: str, key: Key) -> MCPServer:
     """Return the server, not yet running. `address`: of the admin port, without `/api/v1`."""
@@ -116,12 +121,12 @@ def build_server(address: str, key: Key) -> MCPServer:
         cursor: Annotated[str, Field(description="`next` of the page before")] = "",
         limit: Annotated[int, Field(ge=1, le=MOST_CALLS)] = 20,
     ) -> dict[str, Any]:
-        """Ended calls and refused ones, the newest first; all filters must match."""
+        """Calls of the past and refused ones, the newest first; all filters must match."""
         query = {
             "text": text,
             "context": agent_context,
             "outcome": outcome,
-            "tools": tool,
+            "tool": tool,
             "waited_over_ms": waited_over_ms,
             "since": since,
             "until": until,
@@ -134,12 +139,12 @@ def build_server(address: str, key: Key) -> MCPServer:
     async def get_call(context: Context, call_id: CallId) -> dict[str, Any]:
         """One call: each turn with its words, the caller's wait by stage, tools with arguments and
         answers, troubles, cost."""
-        return _shortened(await engine.ask(context, "GET", f"/calls/{quote(call_id, safe='')}"))
+        return _shortened(await engine.call(context, call_id))
 
     @server.tool(title="Why was it slow?", annotations=reads)
     async def why_slow(context: Context, call_id: CallId) -> Waits:
         """Where the time of the caller's longest waits went."""
-        return explain(await engine.ask(context, "GET", f"/calls/{quote(call_id, safe='')}"))
+        return explain(await engine.call(context, call_id))
 
     _configuration_tools(server, engine, reads)
     return server
