@@ -722,10 +722,14 @@ def _outcome(entry: tuple[Any, ...]) -> tuple[str, str]:
     return entry[1], entry[2]
 
 
-def test_a_note_is_added_to_the_prompt() -> None:
+def test_notes_go_with_the_whole_prompt_which_may_be_replaced() -> None:
     call = Call()
+    [settings] = call.host.sent_of("Settings")
+    prompt = settings["agent"]["think"]["prompt"]
     assert call.protocol.take_note("Offer Thursday.")
-    assert call.host.sent_of("UpdatePrompt") == [
-        {"type": "UpdatePrompt", "prompt": "Offer Thursday."}
+    assert call.protocol.take_note("Or Friday.")
+    assert [message["prompt"] for message in call.host.sent_of("UpdatePrompt")] == [
+        f"{prompt}\n\nOffer Thursday.",
+        f"{prompt}\n\nOffer Thursday.\n\nOr Friday.",
     ]
     assert not call.host.sent_of("InjectUserMessage")

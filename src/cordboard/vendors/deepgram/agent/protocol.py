@@ -89,6 +89,8 @@ class DeepgramProtocol:
         self._host: ProtocolHost | None = None
         self._calls = FunctionCalls()
         self._introduction: JsonObject = {}
+        self._prompt = ""
+        """Prompt of this connection, with the notes that were taken since it began."""
         self._to_answer = ""
         """Text for the model to answer as soon as it is ready."""
         self._counted_until: float | None = None
@@ -154,6 +156,8 @@ class DeepgramProtocol:
             calls=self._calls.context(),
             greeting=session.greeting if resumed is None and not session.history else "",
         )
+        think = self._introduction["agent"]["think"]
+        self._prompt = (think[0] if isinstance(think, list) else think)["prompt"]
 
     def lost(self, status: int | None, code: int | None, problem: str) -> Lost:
         self._account()
@@ -218,9 +222,11 @@ class DeepgramProtocol:
         return not busy and self._tell_model(text)
 
     def take_note(self, text: str) -> bool:
-        """See `TakesNotes`. The prompt is added to, not replaced
-        (developers.deepgram.com/docs/voice-agent-update-prompt)."""
-        return self._send({"type": "UpdatePrompt", "prompt": text})
+        """See `TakesNotes`. The whole prompt is sent with the note, as the service's pages differ:
+        UpdatePrompt adds to the prompt (docs/voice-agent-update-prompt), or replaces it
+        (docs/voice-agent-conversation-context; both read on 2026-11-23)."""
+        self._prompt = f"{self._prompt}\n\n{text}"
+        return self._send({"type": "UpdatePrompt", "prompt": self._prompt})
 
     def listen_aside(self, on: bool) -> bool:
         """Return False: the service cannot transcribe the caller without answering."""
