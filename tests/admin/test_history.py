@@ -107,6 +107,12 @@ async def test_without_the_grant_numbers_are_masked_words_are_absent_and_neither
             (1500, events.Key("7")),
             (1600, events.Silence("reprompt", 5000, "secret reprompt")),
             (1700, events.Trouble("tts", "cannot say: secret word")),
+            (1710, events.OperatorSaid("anna", "secret word")),
+            (1720, events.OperatorHint("anna", "it is about a secret word")),
+            (1730, events.Flagged("anna", "a secret word")),
+            (1740, events.OperatorHangup("anna", "enough of the secret word")),
+            (1750, events.ToolCalled(1, "x", "list", "http:list", {})),
+            (1760, events.ToolAnswered("x", "list", "ok", "", 9, cut=["secret word: 1 of 2"])),
         ],
     )  # fmt: skip
     room.on_record = [told]
@@ -121,7 +127,10 @@ async def test_without_the_grant_numbers_are_masked_words_are_absent_and_neither
     assert shown["personal"] is False
     assert shown["call"]["row"]["caller_number"] == "*******2233"
     assert shown["call"]["turns"][0]["waited"]["total"] == 500
-    assert [(each["name"], each["status"]) for each in shown["call"]["tools"]] == [("find", "ok")]
+    assert [(each["name"], each["status"]) for each in shown["call"]["tools"]] == [
+        ("find", "ok"),
+        ("list", "ok"),
+    ]
     assert "7" not in [mark["text"] for mark in shown["call"]["marks"]]
     for filters in ("text=secret", "number=%2B4533112233", "number_prefix=%2B45"):
         answer = await vera.get(f"/calls?{filters}")
