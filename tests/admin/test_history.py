@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import threading
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from cordboard.accounts.rights import Grant, Permission, Role
 from cordboard.calls import events
 from cordboard.config.load import ConfigSource
 from cordboard.config.versions import Author, Versions
+from cordboard.history.call_record import CallOnDisk
 
 from .conftest import Browser, LiveCall, Room, code, record
 
@@ -167,6 +169,22 @@ async def test_what_callers_say_is_never_a_script_a_page_or_a_formula(room: Room
     assert table.headers["content-disposition"] == 'attachment; filename="calls.csv"'
     assert "'=HYPERLINK" in table.text
     assert ",=HYPERLINK" not in table.text
+
+
+async def test_a_picture_is_never_drawn_on_the_loop_that_carries_the_calls(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, threads, draw = everything(room), [], CallOnDisk.picture
+
+    def picture(call: CallOnDisk, **allowed: bool) -> bytes:
+        threads.append(threading.current_thread())
+        return draw(call, **allowed)
+
+    monkeypatch.setattr(CallOnDisk, "picture", picture)
+    for path in ("picture", "bundle"):
+        assert (await anna.get(f"/calls/call-demo/{path}")).status_code == 200
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
 
 
 async def test_an_export_has_all_pages_and_one_line_in_the_audit(room: Room) -> None:

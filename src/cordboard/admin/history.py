@@ -433,7 +433,9 @@ async def bundle_call(ask: Ask) -> Response:
     configured = None
     if services.source and services.versions and ask.who.rights.everywhere:
         configured = services.versions, services.source
-    pieces = bundle(
+    pieces = await from_disk(
+        ask,
+        bundle,
         keeper_of(ask).directory,
         found,
         configured,
