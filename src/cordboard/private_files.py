@@ -6,8 +6,11 @@ these functions. They block: call them in threads.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _FOLDER_MODE = 0o700
@@ -56,9 +59,21 @@ def read(path: Path, most: int) -> bytes:
         return file.read(found.st_size)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep others who use this function for the same folder away. Raises `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file atomically: a reader sees the old content or the new, never a part. With `sync`
-    the content is on the disk on return; the file's name may not be. Raises `OSError`."""
+    the content is on the disk on return; the file's name may not be. Writers of one process must
+    keep each other away (`alone`). Raises `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     descriptor = _open(temporary, os.O_WRONLY | os.O_TRUNC)
     try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import io
+import threading
+import time
 import zipfile
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +19,7 @@ from cordboard.accounts.rights import Grant, Permission, Role
 from cordboard.calls import events
 from cordboard.config.load import ConfigSource
 from cordboard.config.versions import Author, Versions
+from cordboard.history.call_record import CallOnDisk
 
 from .conftest import Browser, LiveCall, Room, code, record
 
@@ -107,6 +111,12 @@ async def test_without_the_grant_numbers_are_masked_words_are_absent_and_neither
             (1500, events.Key("7")),
             (1600, events.Silence("reprompt", 5000, "secret reprompt")),
             (1700, events.Trouble("tts", "cannot say: secret word")),
+            (1710, events.OperatorSaid("anna", "secret word")),
+            (1720, events.OperatorHint("anna", "it is about a secret word")),
+            (1730, events.Flagged("anna", "a secret word")),
+            (1740, events.OperatorHangup("anna", "enough of the secret word")),
+            (1750, events.ToolCalled(1, "x", "list", "http:list", {})),
+            (1760, events.ToolAnswered("x", "list", "ok", "", 9, cut=["secret word: 1 of 2"])),
         ],
     )  # fmt: skip
     room.on_record = [told]
@@ -121,7 +131,10 @@ async def test_without_the_grant_numbers_are_masked_words_are_absent_and_neither
     assert shown["personal"] is False
     assert shown["call"]["row"]["caller_number"] == "*******2233"
     assert shown["call"]["turns"][0]["waited"]["total"] == 500
-    assert [(each["name"], each["status"]) for each in shown["call"]["tools"]] == [("find", "ok")]
+    assert [(each["name"], each["status"]) for each in shown["call"]["tools"]] == [
+        ("find", "ok"),
+        ("list", "ok"),
+    ]
     assert "7" not in [mark["text"] for mark in shown["call"]["marks"]]
     for filters in ("text=secret", "number=%2B4533112233", "number_prefix=%2B45"):
         answer = await vera.get(f"/calls?{filters}")
@@ -158,6 +171,29 @@ async def test_what_callers_say_is_never_a_script_a_page_or_a_formula(room: Room
     assert table.headers["content-disposition"] == 'attachment; filename="calls.csv"'
     assert "'=HYPERLINK" in table.text
     assert ",=HYPERLINK" not in table.text
+
+
+async def test_one_picture_at_a_time_is_drawn_and_not_on_the_loop_that_carries_the_calls(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anna, threads, draw = everything(room), [], CallOnDisk.picture
+    one = threading.Lock()
+
+    def picture(call: CallOnDisk, **allowed: bool) -> bytes:
+        threads.append(threading.current_thread())
+        assert one.acquire(blocking=False), "two at once take the interpreter from the calls"
+        try:
+            time.sleep(0.05)
+            return draw(call, **allowed)
+        finally:
+            one.release()
+
+    monkeypatch.setattr(CallOnDisk, "picture", picture)
+    paths = ("picture", "bundle", "picture")
+    answers = await asyncio.gather(*(anna.get(f"/calls/call-demo/{path}") for path in paths))
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert len(threads) == 3
+    assert threading.current_thread() not in threads
 
 
 async def test_an_export_has_all_pages_and_one_line_in_the_audit(room: Room) -> None:

@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cordboard.alarms import watch as watch_module
-from cordboard.alarms.notices import KEEP_SECONDS, Notifier
+from cordboard.alarms.notices import KEEP_SECONDS, Notice, Notifier
 from cordboard.alarms.readings import Calls, Live
 from cordboard.alarms.states import Stage
 from cordboard.alarms.watch import AlarmWatch
@@ -320,6 +320,17 @@ async def test_a_notice_that_nobody_takes_is_dropped_after_a_day(tmp_path: Path)
         await world.passes(2000)
     assert "alarm_not_told" in [line["event"] for line in logs]
     assert b'"ALARM' not in world.file.read_bytes()
+
+
+async def test_a_notice_that_cannot_be_made_keeps_no_other_back(tmp_path: Path) -> None:
+    world = World(tmp_path, {"busy": BUSY})
+    world.watch._pending.append(Notice({"name": "old"}, world.wall))  # of another version
+    world.busy("a")
+    await world.passes()
+    assert world.outbox.told == [("busy", "firing")]
+    assert world.errors == ["alarms"]
+    await world.passes(KEEP_SECONDS + 1)
+    assert [notice.facts["name"] for notice in world.watch._pending] == []
 
 
 async def test_a_database_that_hangs_leaves_the_other_rules_alive(

@@ -75,18 +75,23 @@ def test_an_export_runs_no_formula_of_a_callers_name(calls: Calls) -> None:
         Told("b", name="@SUM(1)\n-2", tools=[("pay", "ok"), ("-look", "ok")], cost=-0.5),
         Told("c", name="\t=1", number="-1"),
         Told("d", name="\n=1", context="\uff1d1"),
+        Told("e", name='Bo;=1+1;"=2+2"'),
     )
     done = calls.typed("find", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.out)))
-    assert [row["id"] for row in rows] == ["d", "c", "b", "a"]
-    assert (rows[0]["caller_name"], rows[0]["context"]) == ("'\n=1", "'\uff1d1")
+    assert [row["id"] for row in rows] == ["e", "d", "c", "b", "a"]
+    elsewhere = csv.reader(io.StringIO(done.out), delimiter=";")  # where 1.5 is written 1,5
+    cells = [cell.strip('"') for row in elsewhere for cell in row]
+    assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))] == []
+    del rows[0]
+    assert (rows[0]["caller_name"], rows[0]["context"]) == ("'\n'=1", "'\uff1d1")
     del rows[0]
     assert rows[2]["caller_name"] == '\'=HYPERLINK("http://x","y")'
     assert rows[2]["caller_number"] == "'+4512345678"
-    assert rows[1]["caller_name"] == "'@SUM(1)\n-2"
+    assert rows[1]["caller_name"] == "'@SUM(1)\n'-2"
     assert rows[1]["tools"] == "'-look, pay"
     assert rows[1]["cost"] == "-0.5"
-    assert rows[0]["caller_name"] == "'\t=1"
+    assert rows[0]["caller_name"] == "'\t'=1"
 
 
 def test_json_lines_have_the_values_as_they_are_and_every_call(calls: Calls) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from cordboard import private_files
 from cordboard.audio.wav import WavHeader
 from cordboard.calls.post_call.files import PostCallFiles
 from cordboard.calls.post_call.job import PostCallJob
@@ -17,7 +19,7 @@ from cordboard.history.call_record import read_call
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.erasure import Erasure
 from cordboard.history.indexer import Indexer
-from cordboard.history.notes import Note, Notes, write_notes
+from cordboard.history.notes import Note, Notes, notes_path, write_notes
 from cordboard.history.query import CallQuery
 from cordboard.history.sql_store import SqlHistoryStore
 
@@ -211,7 +213,10 @@ def test_an_erasure_that_is_cut_short_is_finished_by_the_indexer(
     assert files_with(history.directory, b"xylophone", b"quagmire", b"SOUNDOFVOICE") == []
 
 
-def test_only_the_call_of_exactly_that_id_and_number_goes(history: History) -> None:
+def test_only_the_calls_of_exactly_that_id_and_number_go(history: History) -> None:
+    second = history.directory / "2026-11-20" / "abc-3.jsonl"
+    second.parent.mkdir()
+    second.write_bytes(Told("abc").content())
     history.add(
         Told("abc"), Told("abc-2"), Told("abcd"), Told("ab"), Told("abc-x"),
         Told("n", number="+4577"), Told("m", number="+45777"),
@@ -219,7 +224,7 @@ def test_only_the_call_of_exactly_that_id_and_number_goes(history: History) -> N
     erasure = Erasure(history.directory, history.store)
     erasure.carry_out(erasure.of_call("abc"))
     erasure.carry_out(erasure.of_number("+4577"))
-    assert history.ids() == ["m", "abcd", "abc-x", "ab"]
+    assert history.ids() == ["m", "abcd", "abc-x", "abc-2", "ab"]
 
 
 def test_a_running_call_is_not_erased(history: History) -> None:
@@ -273,3 +278,24 @@ def test_words_of_a_deleted_ledger_leave_the_index_too(tmp_path: Path) -> None:
     indexer.scrub()
     assert files_with(tmp_path, *SECRETS) == []
     store.close()
+
+
+def test_a_note_that_is_written_meanwhile_goes_with_the_call(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.add(told())
+    ledger = history.directory / told().file
+    erasure = Erasure(history.directory, history.store)
+    plan, replace = erasure.of_call(ID), private_files.replace
+    erasing = threading.Thread(target=erasure.carry_out, args=[plan])
+
+    def slowly(path: Path, content: bytes, *, sync: bool = False) -> None:
+        if path == notes_path(ledger):
+            erasing.start()
+            erasing.join(0.5)  # it must not end before the note is there
+        replace(path, content, sync=sync)
+
+    monkeypatch.setattr(private_files, "replace", slowly)
+    write_notes(ledger, Notes((Note("2026-11-21", "me", "quagmire"),)), "")
+    erasing.join()
+    assert files_with(history.directory, *SECRETS) == []

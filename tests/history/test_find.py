@@ -162,9 +162,10 @@ def test_strange_characters_are_kept_or_replaced_but_never_stop_the_index(
 
 
 @pytest.mark.parametrize("name", ["text", "number", "number_prefix", "tag", "context"])
-def test_bytes_of_a_terminal_that_are_not_utf_8_are_a_clear_error(name: str) -> None:
+@pytest.mark.parametrize("text", ["caf\udce9", "a\0b"])
+def test_bytes_that_no_database_takes_are_a_clear_error(name: str, text: str) -> None:
     with pytest.raises(HistoryError, match=f"{name}: expected text in UTF-8"):
-        parse_query({name: ["caf\udce9"]})
+        parse_query({name: [text]})
 
 
 def test_a_search_without_a_word_and_unknown_filters_are_refused() -> None:

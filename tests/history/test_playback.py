@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import stat
+import threading
 import wave
 from pathlib import Path
 
@@ -12,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cordboard import private_files
 from cordboard.audio.g711 import linear_to_ulaw, ulaw_to_linear
 from cordboard.audio.wav import WavHeader, read_stereo
 from cordboard.errors import AudioFileError
+from cordboard.history import playback
 from cordboard.history.playback import (
     PEAK_BYTES,
     PER_SECOND,
@@ -179,3 +183,44 @@ def test_u_law_is_decoded_as_everywhere(tmp_path: Path) -> None:
     raw = path.read_bytes()[-20:]
     samples = StereoFile.read(path).samples(0, 10)
     assert samples.tobytes() == ulaw_to_linear(raw)
+
+
+def test_peaks_are_shown_on_a_full_disk_and_to_several_people_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording, found = record(tmp_path / "call.wav", 80_000), []
+    expected = make_peaks(StereoFile.read(recording))
+
+    def ask() -> None:
+        for _ in range(100):
+            recording.with_suffix(".peaks").unlink(missing_ok=True)
+            found.append(read_peaks(recording, 0, 10_000))
+
+    people = [threading.Thread(target=ask) for _ in range(4)]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join()
+    assert (len(found), set(found)) == (400, {expected})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    recording.with_suffix(".peaks").unlink(missing_ok=True)
+    monkeypatch.setattr(private_files, "replace", full)
+    assert read_peaks(recording, 0, 10_000) == expected
+
+
+def test_peaks_of_a_recording_that_was_erased_meanwhile_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = record(tmp_path / "call.wav", 8_000)
+
+    def erased(file: StereoFile) -> bytes:
+        found = make_peaks(file)
+        recording.unlink()
+        return found
+
+    monkeypatch.setattr(playback, "make_peaks", erased)
+    assert read_peaks(recording, 0, 1_000)
+    assert list(tmp_path.iterdir()) == []

@@ -419,7 +419,8 @@ async def draw_picture(ask: Ask) -> Response:
     With the permission `recordings.play` it has the voices of the recording.
     """
     found, sound = await call_on_disk(ask), ask.who.rights.may(Permission.RECORDINGS_PLAY)
-    drawn = await ask.services.run(found.picture, personal=is_personal(ask), sound=sound)
+    async with ask.services.drawing:
+        drawn = await ask.services.run(found.picture, personal=is_personal(ask), sound=sound)
     return Response(drawn, media_type="image/svg+xml")
 
 
@@ -433,13 +434,16 @@ async def bundle_call(ask: Ask) -> Response:
     configured = None
     if services.source and services.versions and ask.who.rights.everywhere:
         configured = services.versions, services.source
-    pieces = bundle(
-        keeper_of(ask).directory,
-        found,
-        configured,
-        personal=is_personal(ask),
-        sound=ask.who.rights.may(Permission.RECORDINGS_PLAY),
-    )
+    async with services.drawing:
+        pieces = await from_disk(
+            ask,
+            bundle,
+            keeper_of(ask).directory,
+            found,
+            configured,
+            personal=is_personal(ask),
+            sound=ask.who.rights.may(Permission.RECORDINGS_PLAY),
+        )
     name = attachment(f"call-{ask.subject.id}.zip")
     return await streamed(ask, pieces, "application/zip", content_disposition=name)
 

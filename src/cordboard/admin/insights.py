@@ -184,10 +184,10 @@ async def acknowledge(ask: Ask) -> Done:
     body: Acknowledge = ask.body
     if body.until:
         try:
-            until = datetime.datetime.fromisoformat(body.until)
-        except ValueError:
+            until = datetime.datetime.fromisoformat(body.until).astimezone()
+        except (OverflowError, ValueError):
             raise RequestRefused(422, "invalid", "until: expected an ISO 8601 time") from None
-        body = Acknowledge(note=body.note, until=until.astimezone().isoformat())
+        body = Acknowledge(note=body.note, until=until.isoformat())
     name, who = ask.params["alarm"], ask.who.name
     if not await ask.services.alarms.acknowledge(name, who, body.note, body.until):
         raise RequestRefused(409, "not_firing", "the alarm does not fire")

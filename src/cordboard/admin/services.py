@@ -123,6 +123,8 @@ class AdminServices:
     """None if the engine was not started from a file."""
     checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One at a time, so that the event loop competes with one thread for the interpreter."""
+    drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The same for pictures of calls: a second for an hour."""
     played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
     """Lines of the audit about recordings that were played, by session or key, and call."""
     load_level: Callable[[], int] = lambda: 0

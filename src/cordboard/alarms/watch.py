@@ -20,7 +20,7 @@ import orjson
 import structlog
 
 from cordboard import private_files
-from cordboard.alarms.notices import WAYS, Notice, Notifier
+from cordboard.alarms.notices import KEEP_SECONDS, WAYS, Notice, Notifier
 from cordboard.alarms.readings import Calls, Live, Moment, Reading, begin_of, read
 from cordboard.alarms.states import Stage, State, step
 from cordboard.config.alarms import DISK, AlarmRule
@@ -293,7 +293,12 @@ class AlarmWatch:
         may take long to fail."""
         for way in WAYS:
             for notice in tuple(self._pending):
-                left = await self._notifier.deliver(notice, way)
+                try:
+                    left = await self._notifier.deliver(notice, way)
+                except Exception as error:  # border: one notice must not keep back the others
+                    log.exception("alarm_not_told", alarm=notice.facts["name"], error=repr(error))
+                    self._on_internal_error("alarms")
+                    left = notice if self._wall() - notice.made_at <= KEEP_SECONDS else None
                 at = next((at for at, each in enumerate(self._pending) if each is notice), None)
                 if at is None or left is notice or left == notice:
                     continue  # dropped meanwhile, or not taken

@@ -59,8 +59,9 @@ def call_ids(ledger: Path, content: bytes) -> set[str]:
 
 def delete_call(directory: Path, ledger: Path, content: bytes) -> None:
     """Delete the files of a call. Raises `OSError`."""
-    for path in files_of(directory, ledger, content):
-        path.unlink(missing_ok=True)
+    with private_files.alone(ledger.parent):  # so that no one adds notes or peaks meanwhile
+        for path in files_of(directory, ledger, content):
+            path.unlink(missing_ok=True)
 
 
 def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:

@@ -75,6 +75,7 @@ class Erasure:
             if numbered.fullmatch(path.name)
             and path.name != REFUSED_OFFERS
             and stat.S_ISREG(path.lstat().st_mode)
+            and (path.stem == call_id or _history(path, read_ledger(path)).call_id == call_id)
         ]
         plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
         if not (plan.ledgers or plan.refused or plan.running):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from typing import Literal
@@ -14,9 +15,9 @@ from cordboard.history.query import MOST_ROWS, CallQuery, CallRow
 from cordboard.history.store import HistoryStore
 
 Format = Literal["csv", "jsonl"]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters of cells that spreadsheets run as formulas (OWASP, "CSV Injection"): some take
-full-width signs for the others."""
+_FORMULA = re.compile(r'(?:^(?=[\t\r\n])|(?:^|[;\t\r\n])["\s]*(?=[=+\-@\uff1d\uff0b\uff0d\uff20]))')
+"""Beginnings of cells that spreadsheets run as formulas (OWASP, "CSV Injection"): some take
+full-width signs for the others. Where the decimal sign is a comma, semicolons separate cells."""
 
 
 def export(rows: Iterable[CallRow], form: Format) -> Iterator[bytes]:
@@ -47,9 +48,7 @@ def _cell(value: object) -> object:
     like."""
     if isinstance(value, tuple):
         value = ", ".join(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
+    return _FORMULA.sub(r"\g<0>'", value) if isinstance(value, str) else value
 
 
 def _csv(cells: list[object] | list[str]) -> bytes:

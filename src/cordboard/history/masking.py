@@ -30,8 +30,9 @@ def personal_filters(query: CallQuery) -> list[str]:
 
 
 def mask(history: CallHistory) -> None:
-    """Remove from a call all that caller, agent, tools and services have said: also the details of
-    a trouble, as a service may quote its input. Times, names of tools and outcomes stay."""
+    """Remove from a call all that caller, agent, tools, services and those who watched have said:
+    also the details of a trouble, as a service may quote its input. Times, names of tools and
+    outcomes stay."""
     history.caller_number, history.caller_name = masked(history.caller_number), ""
     for turn in history.turns.values():
         _mask_turn(turn)
@@ -43,6 +44,7 @@ def mask(history: CallHistory) -> None:
     history.failed_parts = _without(history.failed_parts, "message")
     history.keys = _without(history.keys, "key")
     history.transfers = _without(history.transfers, "error")
+    history.watched = _without(history.watched, "text", "reason")
 
 
 def _mask_turn(turn: Turn) -> None:
@@ -51,10 +53,10 @@ def _mask_turn(turn: Turn) -> None:
     turn.said = [""] * len(turn.said)
     turn.interrupted = None if turn.interrupted is None else ""
     for use in turn.tools:
-        use.arguments, use.sent = dict.fromkeys(use.arguments), {}
+        use.arguments, use.sent, use.cut = dict.fromkeys(use.arguments), {}, []
         use.message = use.filler = use.late = use.reason = ""
 
 
-def _without(lines: Iterable[LedgerLine], field: str) -> list[LedgerLine]:
-    hidden: dict[str, Any] = {field: ""}
+def _without(lines: Iterable[LedgerLine], *fields: str) -> list[LedgerLine]:
+    hidden: dict[str, Any] = dict.fromkeys(fields, "")
     return [{**line, **hidden} for line in lines]

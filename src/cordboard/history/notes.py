@@ -8,11 +8,7 @@ that take a path block.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +89,9 @@ def write_notes(ledger: Path, notes: Notes, revision: str) -> str:
     """
     notes.check()
     path = notes_path(ledger)
-    with _alone(ledger.parent):
+    if not ledger.parent.is_dir():
+        raise HistoryError(f"there is no folder {ledger.parent}")
+    with private_files.alone(ledger.parent):  # `call_files.delete_call` too
         if not ledger.is_file():
             raise HistoryError(f"there is no call {ledger.stem}")
         if read_notes(ledger)[1] != revision:
@@ -108,20 +106,6 @@ def write_notes(ledger: Path, notes: Notes, revision: str) -> str:
 
 class NotesChanged(HistoryError):
     """The notes are no longer those that the writer has read."""
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other writers of this folder's notes away."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise HistoryError(f"there is no folder {folder}") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _revision(content: bytes) -> str:

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from cordboard import private_files
 from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.calls.recording.retention import PEAKS
 from cordboard.errors import AudioFileError, HistoryError
+
+log = structlog.get_logger()
 
 Track = Literal["caller", "agent", "both"]
 
@@ -97,7 +100,7 @@ def read_peaks(recording: Path, from_ms: int, to_ms: int) -> bytes:
     peaks = _kept_peaks(file)
     if peaks is None:
         peaks = make_peaks(file)
-        private_files.replace(recording.with_suffix(PEAKS), _head(file) + peaks)
+        _keep(file, peaks)
     first = max(0, from_ms) * PER_SECOND // 1000
     last = -(-max(0, to_ms) * PER_SECOND // 1000)
     return peaks[first * PEAK_BYTES : last * PEAK_BYTES]
@@ -105,6 +108,18 @@ def read_peaks(recording: Path, from_ms: int, to_ms: int) -> bytes:
 
 def _head(file: StereoFile) -> bytes:
     return _MAGIC.pack(_NAME, PER_SECOND, file.frames)
+
+
+def _keep(file: StereoFile, peaks: bytes) -> None:
+    """Write the peaks beside the recording, unless it was deleted meanwhile. A full disk costs only
+    that they are made again."""
+    path = file.path.with_suffix(PEAKS)
+    try:
+        with private_files.alone(path.parent):
+            if file.path.exists():
+                private_files.replace(path, _head(file) + peaks)
+    except OSError as error:
+        log.warning("peaks_not_kept", path=str(path), error=str(error))
 
 
 def _kept_peaks(file: StereoFile) -> bytes | None:

@@ -211,9 +211,13 @@ def parse_query(given: Mapping[str, Sequence[str]]) -> CallQuery:
 
 def _check_text(name: str, values: Sequence[str]) -> None:
     try:
-        "".join(values).encode()
+        content = "".join(values).encode()
     except UnicodeEncodeError:  # a terminal's bytes that are not UTF-8
-        raise HistoryError(f"{name}: expected text in UTF-8, found {values!r}") from None
+        content = b"\0"
+    if b"\0" in content:  # PostgreSQL has no text with it
+        raise HistoryError(
+            f"{name}: expected text in UTF-8 without NUL, found {values!r}"
+        ) from None
 
 
 def _number(name: str, text: str, *, whole: bool = False) -> float:

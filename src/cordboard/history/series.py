@@ -211,10 +211,10 @@ class SeriesQuery:
         return found
 
     def _edges(self) -> Iterator[int]:
+        at, last = _date_of(self.begin_ms), _date_of(self.end_ms - 1)
         if self.step == "hour":
             yield from range(self.begin_ms // HOUR_MS, -(-self.end_ms // HOUR_MS) + 1)
             return
-        at, last = _date_of(self.begin_ms), _date_of(self.end_ms - 1)
         if self.step == "week":
             at -= datetime.timedelta(days=at.weekday())
         elif self.step == "month":
