@@ -82,6 +82,12 @@ class Engine:
         words = told.get("message") if isinstance(told, dict) else f"HTTP {answer.status_code}"
         raise ToolError(f"the engine refused: {words}")
 
+    async def call(self, context: Context, call_id: str) -> dict[str, Any]:
+        """Return the record of a call. Raises as `ask`."""
+        found = await self.ask(context, "GET", f"/calls/{quote(call_id, safe='')}")
+        record: dict[str, Any] = found["call"]
+        return record
+
 
 def build_server(address: str, key: Key) -> MCPServer:
     """Return the server, not yet running. `address`: of the admin port, without `/api/v1`."""
@@ -121,7 +127,7 @@ def build_server(address: str, key: Key) -> MCPServer:
             "text": text,
             "context": agent_context,
             "outcome": outcome,
-            "tools": tool,
+            "tool": tool,
             "waited_over_ms": waited_over_ms,
             "since": since,
             "until": until,
@@ -134,12 +140,12 @@ def build_server(address: str, key: Key) -> MCPServer:
     async def get_call(context: Context, call_id: CallId) -> dict[str, Any]:
         """One call: each turn with its words, the caller's wait by stage, tools with arguments and
         answers, troubles, cost."""
-        return _shortened(await engine.ask(context, "GET", f"/calls/{quote(call_id, safe='')}"))
+        return _shortened(await engine.call(context, call_id))
 
     @server.tool(title="Why was it slow?", annotations=reads)
     async def why_slow(context: Context, call_id: CallId) -> Waits:
         """Where the time of the caller's longest waits went."""
-        return explain(await engine.ask(context, "GET", f"/calls/{quote(call_id, safe='')}"))
+        return explain(await engine.call(context, call_id))
 
     _configuration_tools(server, engine, reads)
     return server
