@@ -66,7 +66,9 @@ async def place(
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "agent.yaml"
     path.write_text(CONFIG)
-    engine = Engine(load(path, {}).config, source=ConfigSource(path, {}))
+    loaded = load(path, {})
+    source = ConfigSource(path, {}, loaded.digests, loaded.content)
+    engine = Engine(loaded.config, source=source)
     await engine.start()
     try:
         yield Place(engine, tmp_path)
