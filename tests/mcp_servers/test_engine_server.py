@@ -67,7 +67,8 @@ async def place(
     path = tmp_path / "agent.yaml"
     path.write_text(CONFIG)
     loaded = load(path, {})
-    engine = Engine(loaded.config, source=ConfigSource(path, {}, content=CONFIG.encode()))
+    source = ConfigSource(path, {}, loaded.digests, loaded.content)
+    engine = Engine(loaded.config, source=source)
     await engine.start()
     try:
         yield Place(engine, tmp_path)
@@ -116,16 +117,23 @@ async def test_an_assistant_sees_the_calls_now_and_why_one_was_slow(place: Place
                 await asyncio.sleep(0.1)
         [row] = page["rows"]
         assert row["reason"] == "operator_hangup"
+        filters = {"text": "demo", "agent_context": "demo", "outcome": "completed"}
+        assert found(await client.call_tool("find_calls", filters))["rows"] == [row]
+        times = {"since": "2026-01-01", "until": "2099-01-01T00:00:00+00:00"}
+        assert found(await client.call_tool("find_calls", times))["rows"] == [row]
+        others = {"tool": "hangup_call", "waited_over_ms": 60_000}
+        assert found(await client.call_tool("find_calls", others))["rows"] == []
         whole = found(await client.call_tool("get_call", {"call_id": row["id"]}))
         assert whole["turns"][0]["agent"]["text"] == "Good morning, this is the demo."
         waits = found(await client.call_tool("why_slow", {"call_id": row["id"]}))
+        assert waits["call_id"] == row["id"]
         assert waits["summary"] == "The caller waited for no answer in this call."
 
 
 async def test_the_configuration_is_checked_and_its_versions_are_compared(place: Place) -> None:
     async with by_stdio(place, place.key(READS)) as client:
         wrong = found(await client.call_tool("check_config", {"yaml": "contexts: {demo: {x: 1}}"}))
-        assert wrong["in_order"] is False
+        assert (wrong["in_order"], wrong["checked"]) == (False, "the draft")
         assert wrong["problems"][0]["key"] == "contexts.demo.x"
         versions = found(await client.call_tool("config_versions", {}))["versions"]
         assert versions
@@ -199,6 +207,22 @@ async def test_it_opens_no_door_to_the_network(place_: str) -> None:
     _, err = await process.communicate()
     assert process.returncode == 2
     assert b"loopback" in err
+
+
+async def test_nothing_of_the_folder_in_which_the_assistant_starts_it_is_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mcp.py").write_text("open('ran', 'w')")
+    process = await asyncio.create_subprocess_exec(
+        *(Path(sys.executable).with_name("cordboard"), "mcp-server", "--url", "http://127.0.0.1:9"),
+        cwd=tmp_path,
+        env={"CORDBOARD_API_KEY": "cbk_x", "PATH": os.environ["PATH"]},
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert not (tmp_path / "ran").exists()
 
 
 # The explanation of waits.

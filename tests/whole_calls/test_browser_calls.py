@@ -254,6 +254,23 @@ async def test_a_draft_is_called_and_the_call_ends_with_its_trial(stage: Stage) 
     await stage.idle()
 
 
+async def test_an_order_of_a_trial_that_has_ended_since_is_no_call(stage: Stage) -> None:
+    headers = {"Origin": stage.address, "X-Cordboard": "1", **stage.headers}
+    async with httpx2.AsyncClient(
+        base_url=f"{stage.address}/api/v1", headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
+        text = (stage.folder / "ai-agent.yaml").read_text()
+        begun = await client.post("/trials", json={"text": text, "context": "desk"})
+        assert begun.status_code == 200, begun.text
+        page = stage.page(trial=begun.json()["trial"])
+        given = await page.order()
+        ended = await client.delete(f"/trials/{begun.json()['trial']}")
+        assert ended.status_code == 200, ended.text
+        with pytest.raises(CallRefused, match="404"):
+            await page.open(given)
+    await stage.idle()
+
+
 async def test_the_engine_stops_under_a_live_call(speech: Speech, tmp_path: Path) -> None:
     async with opened(speech, tmp_path) as stage:
         page = stage.page()

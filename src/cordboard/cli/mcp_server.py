@@ -42,5 +42,6 @@ def command(
         arguments += ["--http", http]
     for each in name or []:
         arguments += ["--name", each]
-    program = [sys.executable, "-m", "cordboard.mcp_servers.engine", *arguments]
+    # -P: the folder in which an assistant starts it is not trusted
+    program = [sys.executable, "-P", "-m", "cordboard.mcp_servers.engine", *arguments]
     os.execv(sys.executable, program)  # noqa: S606 - a program of ours

@@ -95,7 +95,10 @@ class BrowserPage(VoiceLine):
 
     async def start(self) -> None:
         """Order the call and open its socket. Raises `CallRefused`."""
-        given = await self.order()
+        await self.open(await self.order())
+
+    async def open(self, given: Mapping[str, Any]) -> None:
+        """Open the socket of an order. Raises `CallRefused`."""
         host, port = self._address.removeprefix("http://").split(":")
         protocol = ClientProtocol(
             parse_uri(f"ws://{host}:{port}{given['url']}"),

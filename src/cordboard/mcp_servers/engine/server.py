@@ -158,9 +158,9 @@ def _configuration_tools(server: MCPServer, engine: Engine, reads: ToolAnnotatio
     ) -> dict[str, Any]:
         """Problems of a configuration by file, line and key, and when its changes take effect.
         Nothing is changed."""
-        return await engine.ask(
-            context, "POST", "/config/check", body={"text": yaml} if yaml else {}
-        )
+        body = {"text": yaml} if yaml else {}
+        found = await engine.ask(context, "POST", "/config/check", body=body)
+        return {"checked": "the draft" if yaml else "the file as it is", **found}
 
     @server.tool(title="Versions of the configuration", annotations=reads)
     async def config_versions(context: Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Explains a caller's waits by one call of the admin port (`GET /calls/{call_id}`). Pure."""
+"""Explains a caller's waits by the record of one call (`call` of `GET /calls/{call_id}`). Pure."""
 
 from __future__ import annotations
 

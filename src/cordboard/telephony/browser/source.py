@@ -61,7 +61,7 @@ class Order:
     aside: Aside | None = None
     """Generation of a trial; None: the one in force."""
     used_by: Callable[[Callable[[], None]], Callable[[], None]] | None = None
-    """`chat.trial_runs.Trial.used_by`: the call ends with its trial."""
+    """`chat.trial_runs.Trial.used_by`: the order, or the call, ends with its trial."""
     extension: str = ""
     """`EXTENSION@CONTEXT` of Asterisk's dialplan; empty: the engine answers itself."""
 
@@ -75,6 +75,8 @@ class BrowserCalls:
         self._on_offer = on_offer
         self._dial = dial
         self._orders: dict[str, tuple[Order, asyncio.TimerHandle]] = {}
+        self._unused: dict[str, Callable[[], None]] = {}
+        """Takes back the note that an order or call uses its trial."""
         self._live: dict[str, tuple[Order, BrowserMedia]] = {}
         self._relays: set[asyncio.Task[None]] = set()
         self.counts: Counter[str] = Counter()
@@ -94,8 +96,9 @@ class BrowserCalls:
         """Expect the page of a call; return the id of the call."""
         call_id = str(uuid4())
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(ORDER_SECONDS, self._orders.pop, call_id, None)
-        self._orders[call_id] = order, timer
+        self._orders[call_id] = order, loop.call_later(ORDER_SECONDS, self._end, call_id)
+        if order.used_by is not None:
+            self._unused[call_id] = order.used_by(lambda: self._end(call_id))
         return call_id
 
     def ordered(self, call_id: str, owner: str) -> Order | None:
@@ -118,9 +121,8 @@ class BrowserCalls:
 
     async def close(self) -> None:
         """End all calls, and forget all orders."""
-        for _, timer in self._orders.values():
-            timer.cancel()
-        self._orders.clear()
+        for call_id in tuple(self._orders):
+            self._end(call_id)
         for _, media in tuple(self._live.values()):
             media.hang_up("engine_stopped")
             media.end("hangup")
@@ -129,14 +131,7 @@ class BrowserCalls:
 
     def _offer(self, call_id: str, order: Order, media: BrowserMedia) -> None:
         variables = {**order.variables, "AI_CONTEXT": order.context, "AI_PROVIDER": order.provider}
-        forget = order.used_by(lambda: _end(media)) if order.used_by is not None else None
-
-        def released() -> None:
-            self._live.pop(call_id, None)
-            if forget is not None:
-                forget()
-
-        line = BrowserLine(call_id, media, variables, released)
+        line = BrowserLine(call_id, media, variables, lambda: self._over(call_id))
         offer = Offer(
             call_id=call_id,
             source=SOURCE,
@@ -162,9 +157,25 @@ class BrowserCalls:
 
         def over(task: asyncio.Task[None]) -> None:
             self._relays.discard(task)
-            self._live.pop(call_id, None)
+            self._over(call_id)
 
         task.add_done_callback(over)
+
+    def _end(self, call_id: str) -> None:
+        """Forget an order, or end its call: its time or its trial is over."""
+        _, timer = self._orders.pop(call_id, (None, None))
+        if timer is not None:
+            timer.cancel()
+            self._over(call_id)
+        elif call_id in self._live:
+            _, media = self._live[call_id]
+            media.hang_up("trial_over")
+            media.end("trial_over")
+
+    def _over(self, call_id: str) -> None:
+        self._live.pop(call_id, None)
+        if (unused := self._unused.pop(call_id, None)) is not None:
+            unused()
 
 
 class BrowserLine:
@@ -214,8 +225,3 @@ class BrowserLine:
             await self._media.close()
         finally:
             self._on_released()
-
-
-def _end(media: BrowserMedia) -> None:
-    media.hang_up("trial_over")
-    media.end("trial_over")
