@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,65 @@ async def test_a_secret_does_not_come_out_by_a_hole_at_another_place(
     refused = await put(anna, "/config", {"text": spoken, "base": digest(room)})
     assert (refused.status_code, code(refused)) == (422, "edit_refused")
     assert path_of(room).read_text() == TEXT
+
+
+LONG = "plum-" + "0123456789abcdef" * 30
+GUESS = (
+    "tools: {t: {kind: http, url: 'https://a.example/', parameters: {n: {type: '${file:key}'}}}}\n"
+)
+
+
+async def test_a_problem_does_not_quote_the_beginning_of_a_long_secret(
+    room: Room, anna: Browser
+) -> None:
+    path_of(room).with_name("key").write_text(LONG + '"\n\x1b\u00fc end')
+    python = GUESS.replace("http, url: 'https://a.example/'", "python, function: 'm:f'")
+    for more in (GUESS, python, GUESS.replace("${file:key}", "${SHOP_KEY}")):
+        room.fake.source = room.services.source = replace(
+            room.fake.source, environ={"SHOP_KEY": LONG}
+        )
+        room.services.editing = room.editing()
+        answer = await anna.post("/config/check", {"text": TEXT + more})
+        assert not answer.json()["in_order"]
+        assert LONG[:12] not in answer.text
+
+
+async def test_who_may_not_publish_learns_nothing_of_values_that_the_file_does_not_read(
+    room: Room,
+) -> None:
+    text = TEXT + "asterisk: {password: '${ARI_PASSWORD}', url: 'http://127.0.0.1:8088'}\n"
+    room.use(text, ARI_PASSWORD="orbit-41", CODE="demo")
+    for name in ("otto", "otto-0", "otto-1", "otto-2", "otto-3"):  # checks have a pace
+        room.add(name, Role.OPERATOR)
+    room.add("paula", Role.OPERATOR, (Grant.PUBLISH,))
+    otto, paula = room.browser("otto"), room.browser("paula")
+    path_of(room).with_name("key").write_text("string")
+    shown = (await otto.get("/config")).json()["text"]
+    drafts = (
+        shown + "default_context: ${CODE}\n",
+        shown + "default_context: ${CODE:-x}\n",
+        shown + GUESS,
+        shown.replace("greeting: Good", "prompt: «secret:1», greeting: Good"),
+    )
+    for number, draft in enumerate(drafts):
+        answers, own = [], room.browser(f"otto-{number}")
+        for value in ("demo", "other"):
+            room.use(text, ARI_PASSWORD="orbit-41", CODE=value)
+            checked = (await own.post("/config/check", {"text": draft})).json()
+            assert not checked["in_order"]
+            answers.append(checked)
+        assert answers[0] == answers[1]
+        (problem,) = answers[0]["problems"]
+        assert ("config.publish" in problem["message"], problem["line"] is not None) == (True, True)
+        edit = {"op": "set", "path": ["contexts", "demo", "greeting"], "value": "Hi."}
+        edited = await own.post("/config/edit", {"text": draft, "edits": [edit]})
+        assert edited.status_code == 200, edited.text
+        assert [each["key"] for each in edited.json()["problems"]] == [problem["key"]]
+    room.use(text, ARI_PASSWORD="orbit-41", CODE="demo")
+    named = {"text": shown + "default_context: ${CODE}\n"}
+    assert (await paula.post("/config/check", named)).json()["in_order"]
+    harmless = shown.replace("Hello.", "Good day.").replace("15000", "15002")
+    assert (await otto.post("/config/check", {"text": harmless})).json()["in_order"]
 
 
 async def test_edits_of_every_kind_leave_the_rest_as_it_is(room: Room, anna: Browser) -> None:

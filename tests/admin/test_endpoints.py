@@ -286,7 +286,7 @@ async def test_a_draft_reads_no_part_of_a_file(room: Room) -> None:
     secret = room.services.source.path.with_name("credentials.json")
     secret.write_text("{hunter2 hunter2}")
     room.use(CONFIG, KEYS="a {hunter3 hunter3}")
-    room.add("otto", Role.OPERATOR)
+    room.add("otto", Role.OPERATOR, (Grant.PUBLISH,))
     draft = (
         "contexts:\n  demo: {prompt: '${file:credentials.json}'}\n"
         "  sales: {greeting: '${KEYS}', prompt: '{typo}'}\n"

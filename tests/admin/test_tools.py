@@ -18,7 +18,7 @@ from cordboard.history.indexer import Indexer, IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.tools.tool import Effects, ToolSpec
 
-from .conftest import Room, code
+from .conftest import TOOLS, Room, code
 
 TRY = {"context": "demo", "arguments": {}}
 
@@ -132,6 +132,23 @@ async def test_examples_are_saved_for_those_of_their_context(room: Room) -> None
     assert [each.id for each in again.of_tool("look")] == ["oslo"]
     assert (await otto.ask("DELETE", path)).status_code == 200
     assert (await otto.get(path)).status_code == 404
+
+
+async def test_an_example_keeps_no_value_that_the_tool_declares_as_secret(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.add("otto", Role.OPERATOR)
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"code": {**text, "secret": True}, "door": text}}
+    spec = ToolSpec("look", "http", "Looks.", schema, secret_arguments=frozenset({"door"}))
+    monkeypatch.setattr(
+        room.fake, "tools", lambda context=None: ToolListing(context, TOOLS, (spec,))
+    )
+    otto = room.browser("otto")
+    for arguments, status in (({"code": "4711"}, 409), ({"door": "9"}, 409), ({"at": "x"}, 200)):
+        body = {"context": "demo", "label": "", "arguments": arguments}
+        saved = await otto.ask("PUT", "/tools/look/examples/oslo", body)
+        assert saved.status_code == status, saved.text
 
 
 def test_examples_are_bounded_and_a_damaged_file_is_left_alone(tmp_path: Path) -> None:

@@ -159,6 +159,14 @@ def test_a_conflict_shows_no_secret_and_its_merge_can_be_published(desk: Desk) -
     assert "hunter2-admin" in desk.path.read_text()
 
 
+def test_a_conflict_with_a_text_that_is_not_yaml_shows_no_secret(desk: Desk) -> None:
+    desk.publish(SECRETS)
+    with pytest.raises(PublishConflict) as caught:
+        desk.publish(SECRETS + "a: [", digest_of(OLD.encode()))
+    shown = f"{caught.value.merged} {caught.value.conflicts} {caught.value.theirs}"
+    assert "hunter2" not in shown
+
+
 def test_texts_with_different_secrets_are_not_merged(desk: Desk) -> None:
     desk.publish(SECRETS)
     begun = digest_of(SECRETS.encode())

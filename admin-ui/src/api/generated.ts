@@ -944,7 +944,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Check a configuration, with the place of each problem, and say when each change takes effect. Nothing is changed. */
+        /**
+         * Check a configuration, with the place of each problem, and say when each change takes effect. Nothing is changed.
+         * @description A reference or hole that the file does not have there is checked only with `config.publish`.
+         */
         post: operations["check_config"];
         delete?: never;
         options?: never;

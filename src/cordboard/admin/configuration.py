@@ -2,7 +2,8 @@
 versions, saved drafts.
 
 A text that leaves here has holes (`«secret:1»`) in place of literal secrets, and a problem with a
-value from the environment or another file is reported without the value: a draft may name any.
+value from the environment or another file is reported without the value. A draft may name any; for
+an author who may not publish, those that the file does not name there are not even read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from pydantic import Field, StrictInt, StrictStr
@@ -294,15 +296,20 @@ async def show_config(ask: Ask) -> Configuration:
 
 async def check_config(ask: Ask) -> Checked:
     """Check a configuration, with the place of each problem, and say when each change takes effect.
-    Nothing is changed."""
+    Nothing is changed.
+
+    A reference or hole that the file does not have there is checked only with `config.publish`.
+    """
     body: DraftText = ask.body
-    editing, config, most = _editing(ask), ask.services.config(), _most_places(ask)
+    workspace = _editing(ask).workspace
     async with ask.services.checking_config:
         if body.text is None:
-            found = (await _run(ask, editing.workspace.sheet, config, most)).review
+            found = (
+                await _run(ask, workspace.sheet, ask.services.config(), _most_places(ask))
+            ).review
         else:
             base = await _base(ask, body.base)
-            found = await _run(ask, editing.workspace.review, body.text, base, config, most)
+            found = await _review(ask, body.text, base)
     checked = await ask.services.run(_checked, ask, found, hides_outside=body.text is not None)
     return Checked(**checked)
 
@@ -311,12 +318,12 @@ async def edit_config(ask: Ask) -> Edited:
     """Apply edits to a text, and check the result. Bytes that no edit names stay as they are.
     Nothing is changed."""
     body: Edits = ask.body
-    workspace, config, most = _editing(ask).workspace, ask.services.config(), _most_places(ask)
+    workspace = _editing(ask).workspace
     wanted = [_edit(each) for each in body.edits]
     async with ask.services.checking_config:
         text, touched = await _run(ask, workspace.edited, body.text, wanted)
         base = await _base(ask, body.base)
-        found = await _run(ask, workspace.review, text, base, config, most)
+        found = await _review(ask, text, base)
     checked = await ask.services.run(_checked, ask, found, hides_outside=True)
     return Edited(**checked, text=text, touched=touched)
 
@@ -539,6 +546,18 @@ def _problem(problem: ConfigProblem, environment: KnownSecrets, *, hides_outside
 
 def _most_places(ask: Ask) -> int | None:
     return MOST_PLACES_BESIDE_CALLS if ask.services.calls() else None
+
+
+async def _review(ask: Ask, text: str, base: str) -> Review:
+    may_publish = ask.who.rights.may(Permission.CONFIG_PUBLISH)
+    return await _run(
+        ask,
+        partial(_editing(ask).workspace.review, may_publish=may_publish),
+        text,
+        base,
+        ask.services.config(),
+        _most_places(ask),
+    )
 
 
 async def _base(ask: Ask, base: str) -> str:

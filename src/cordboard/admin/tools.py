@@ -28,6 +28,7 @@ from cordboard.generation.tool_listing import list_tools as listed_tools
 from cordboard.history.tool_uses import RecentUse, recent_uses
 from cordboard.observe.tool_usage_files import KEPT_DAYS
 from cordboard.tools.masking import MASK
+from cordboard.tools.secret_names import NO_NAMES, secret_names
 from cordboard.tools.tool import Effects
 
 MOST_TRY_BYTES = 2 * 1024 * 1024
@@ -344,7 +345,9 @@ async def save_example(ask: Ask) -> Example:
     example = ToolExample(
         example_id, name, body.context, body.label, body.arguments, ask.who.name, now()
     )
-    await ask.services.run(ask.services.examples.put, example)
+    specs = ask.services.operations.engine.tools(body.context).specs
+    secret = next((secret_names(spec) for spec in specs if spec.name == name), NO_NAMES)
+    await ask.services.run(ask.services.examples.put, example, secret)
     return Example(**asdict(example))
 
 

@@ -17,7 +17,7 @@ import orjson
 from cordboard import private_files
 from cordboard.errors import NotThere, StoreUnavailable, ToolExampleRefused
 from cordboard.tools.masking import look_through
-from cordboard.tools.secret_names import NO_NAMES
+from cordboard.tools.secret_names import NO_NAMES, SecretNames
 from cordboard.tools.tool import JsonObject
 
 FILE = "tool-examples.json"
@@ -76,10 +76,10 @@ class ToolExamples:
         self._check()
         return self._examples.get((tool, example_id))
 
-    def put(self, example: ToolExample) -> None:
-        """Save an example, in place of one with that id. Raises `ToolExampleRefused` and
-        `StoreUnavailable`; then nothing has changed."""
-        size = len(_checked(example.arguments))
+    def put(self, example: ToolExample, secret: SecretNames = NO_NAMES) -> None:
+        """Save an example, in place of one with that id. `secret`: the tool's own. Raises
+        `ToolExampleRefused` and `StoreUnavailable`; then nothing has changed."""
+        size = len(_checked(example.arguments, secret))
         if size > MOST_BYTES:
             raise ToolExampleRefused(f"the arguments have {size} bytes; at most {MOST_BYTES}")
         with self._changing:
@@ -120,9 +120,9 @@ def now() -> str:
     return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def _checked(arguments: JsonObject) -> bytes:
+def _checked(arguments: JsonObject, secret: SecretNames) -> bytes:
     """Return the arguments as JSON. Raises `ToolExampleRefused`."""
-    given = look_through(arguments, NO_NAMES, lambda _: None)
+    given = look_through(arguments, secret, lambda _: None)
     if given.secrets:
         raise ToolExampleRefused("an example keeps no secrets: leave out those arguments")
     try:

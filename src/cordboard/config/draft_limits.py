@@ -12,6 +12,10 @@ not learn a value from outside of the file, have it sent elsewhere, or have a pr
 
 Texts are compared as they are written, before any value is put in: the comparison tells nothing
 about values.
+
+A check without a trial reads nothing from outside for such an author either, except at the places
+where the file has the same reference (`new_references`): whether a value is accepted, or which name
+it resembles, tells what it is.
 """
 
 from __future__ import annotations
@@ -47,13 +51,33 @@ def beyond_a_draft(draft: Document, in_force: Mapping[str, Any]) -> list[ConfigP
             )
             found.append(draft.problem(place, message))
     for path, part in _parts(draft.tree):
-        if part != _at(in_force, path) and (place := _reference(part, path)) is not None:
+        place = next((place for place, _ in _references(part, path)), None)
+        if place is not None and part != _at(in_force, path):
             message = (
                 "has a value from outside of the file or a secret, and differs from the "
                 "configuration in force; to try that needs the permission config.publish"
             )
             found.append(draft.problem(place, message))
     return found
+
+
+def new_references(draft: Document, file: Mapping[str, Any]) -> list[ConfigProblem]:
+    """Return the places with a value from outside, or a secret, that the file does not have there.
+    Places within a list count as one. `draft` and `file` are as for `beyond_a_draft`."""
+    known = {(_named(path), text) for path, text in _references(file, ())}
+    message = (
+        "has a value from outside of the file or a secret, and the file does not have it there; "
+        "to check that needs the permission config.publish"
+    )
+    return [
+        draft.problem(path, message)
+        for path, text in _references(draft.tree, ())
+        if (_named(path), text) not in known
+    ]
+
+
+def _named(path: KeyPath) -> KeyPath:
+    return tuple(key for key in path if isinstance(key, str))
 
 
 _IN_WORDS = ", ".join(f"`{key}`" for key in FREE)
@@ -93,14 +117,14 @@ def _at(tree: Any, path: KeyPath) -> Any:
     return tree
 
 
-def _reference(value: Any, path: KeyPath) -> KeyPath | None:
-    """Return the place of the first text with a reference or a hole; None if there is none."""
-    if isinstance(value, str):
-        return path if _OUTSIDE.search(value.replace("$$", "")) else None
+def _references(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the texts with a reference or a hole, with their places."""
+    if isinstance(value, str) and _OUTSIDE.search(value.replace("$$", "")):
+        yield path, value
     entries: Any = ()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         entries = value.items()
     elif isinstance(value, list):
         entries = enumerate(value)
-    found = (_reference(item, (*path, key)) for key, item in entries)
-    return next((place for place in found if place is not None), None)
+    for key, item in entries:
+        yield from _references(item, (*path, key))

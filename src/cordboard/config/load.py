@@ -11,6 +11,7 @@ or in a thread. Each step has limits, so that no file takes longer, and raises o
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -175,10 +176,11 @@ def _readable(
     """Return the problems, limited in number and length for a person. `more` were found but not
     explained. `cut`: the rest was not searched.
 
-    A message may quote a text of the file; a secret that was put into that text is masked.
+    A message may quote a text of the file; a secret that was put into that text is masked. So no
+    step before may cut a message: a part of a secret would not be found.
     """
     more += max(0, len(problems) - MOST_PROBLEMS)
-    forms = {form for secret in secrets for form in (secret, repr(secret)[1:-1])}
+    forms = {form for secret in secrets for form in _quoted(secret)}
     masks = sorted((form for form in forms if len(form) >= SHORTEST_SECRET), key=len, reverse=True)
     shown = [
         replace(problem, message=_cut(_masked(problem.message, masks)))
@@ -190,6 +192,12 @@ def _readable(
         message = f"{least}{more:,} more problems, which are not shown"
         shown.append(ConfigProblem(message, file=last.file, line=last.line))
     return shown
+
+
+def _quoted(secret: str) -> tuple[str, ...]:
+    """Return the forms of a secret in messages: as it is, and as Python and JSON quote it."""
+    forms = repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)
+    return (secret, *(form[1:-1] for form in forms))
 
 
 def _masked(message: str, secrets: Iterable[str]) -> str:

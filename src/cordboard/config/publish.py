@@ -147,9 +147,11 @@ def _conflict(
         return PublishConflict(theirs.text, digest, None, [])
     secrets = begun_with.secrets
     if not HOLE.search(text):
-        with suppress(ConfigError):
+        try:
             ours = hide(text, known(text))
-            text, secrets = ours.text, ours.secrets
+        except ConfigError:  # not YAML: no secrets can be found in it
+            return PublishConflict(theirs.text, digest, None, [])
+        text, secrets = ours.text, ours.secrets
     merged, conflicts = merge(begun_with.text, text, theirs.text)
     if not secrets == begun_with.secrets == theirs.secrets:  # a hole has several meanings
         merged = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cordboard.config.changes import Change, changes_with_effect
+from cordboard.config.draft_limits import new_references
 from cordboard.config.edit.holes import VISIBLE, Hidden, fill
 from cordboard.config.load import LoadedConfig, read_document
 from cordboard.config.plugins import Plugins
@@ -44,14 +45,16 @@ def review(
     *,
     original: Hidden | None = None,
     most_places: int | None = None,
+    file: Mapping[str, Any] | None = None,
 ) -> Review:
     """Check a text as the engine would when it loads it, and compare it with the configuration in
     force. Changes nothing; never raises for a text.
 
     `path` is the file that the text is for: its relative `${file:...}` are read. The holes of the
     text stand for the secrets of `original`. A text with more than `most_places` keys and items is
-    not checked further than its syntax. Takes as long as loading (`config.load`): call it in a
-    thread.
+    not checked further than its syntax. Nor is one with references or holes that `file`, the values
+    of the file as written, does not have: its author may not learn about them. Takes as long as
+    loading (`config.load`): call it in a thread.
     """
     try:
         document = parse(text.removeprefix("\ufeff"), str(path))
@@ -64,6 +67,8 @@ def review(
             "are no calls, because it would hold up their audio"
         )
         return Review((ConfigProblem(message, file=str(path)),))
+    if file is not None and (unread := new_references(document, file)):
+        return Review(tuple(unread), tree=tree, places=places)
     holes = fill(document, original) if original is not None else {}
     try:
         loaded = read_document(document, path, environ, plugins)

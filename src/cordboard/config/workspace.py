@@ -116,11 +116,20 @@ class Workspace:
     # Drafts.
 
     def review(
-        self, text: str, base: str, running: Config, most_places: int | None = None
+        self,
+        text: str,
+        base: str,
+        running: Config,
+        most_places: int | None = None,
+        *,
+        may_publish: bool = True,
     ) -> Review:
-        """Return the verdict on a draft of the version `base` (`config.review`). Raises `NotThere`
-        if it has holes and there is no such version."""
+        """Return the verdict on a draft of the version `base` (`config.review`). Without
+        `may_publish` no values from outside are read but those that the file itself reads. Raises
+        `NotThere` if it has holes and there is no such version, and `PublishRefused` and
+        `ConfigError` if the file cannot be read."""
         original = self._original(base) if HOLE.search(text) else None
+        file = None if may_publish else self.sheet(running, most_places).review.tree
         return review(
             text,
             running,
@@ -129,6 +138,7 @@ class Workspace:
             self._plugins,
             original=original,
             most_places=most_places,
+            file=file,
         )
 
     def edited(self, text: str, edits: Sequence[Edit]) -> tuple[str, list[tuple[int, int]]]:

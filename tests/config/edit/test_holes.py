@@ -63,6 +63,15 @@ def test_a_text_that_cannot_be_loaded_hides_by_the_names_of_keys() -> None:
     assert "${KEY:-none}" in shown.text
 
 
+def test_a_secret_of_figures_is_hidden_in_a_text_that_cannot_be_loaded() -> None:
+    text = TEXT.replace("hunter2-admin", '"4815162342"').replace("greeting", "greting")
+    text = text.replace("'hunter2''s ari'", "48151623")
+    shown = hidden(text)
+    assert known(text) is None
+    assert "48151623" not in shown.text
+    assert "max_tokens: 500" in shown.text
+
+
 def test_without_the_environment_texts_of_servers_and_keys_in_addresses_are_hidden() -> None:
     text = """\
 asterisk: {url: "${ARI_URL}"}

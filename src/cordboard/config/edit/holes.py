@@ -25,8 +25,11 @@ HOLE = re.compile(r"«secret:(\d+)»")
 _INVENTED = "is not a secret of this file; write the value itself"
 _COPIED = "appears twice; a secret can be moved, not copied"
 VISIBLE = "would be visible there; it is no secret field"
-_NO_SECRET = re.compile(r"(?i)|~|null|true|false|[-+.\d_]+")
-"""Values under a name such as `max_tokens` that are no secrets."""
+_NO_SECRET = re.compile(r"(?i)|~|null|true|false")
+"""Values under the name of a secret that are none."""
+_NUMBER = re.compile(r"[-+.\d_]+")
+_OF_NUMBERS = re.compile(r"(?i)tokens|_m?s$")
+"""Names of numbers that are no secrets, such as `max_tokens` and `token_lifetime_s`."""
 _ADDRESS = re.compile(r"[a-z]+://\S*")
 _SHORTEST_PART = 8
 """Characters of a secret that is searched for inside other texts, such as an address."""
@@ -185,7 +188,11 @@ def _is_secret(node: Node, name: str, holder: str, known: Collection[str] | None
         return len(value) >= SHORTEST_SECRET and value in known
     if _ADDRESS.fullmatch(value):
         return "@" in value or "?" in value or bool(path_secrets(value))
-    by_name = names_a_secret(name) and not _NO_SECRET.fullmatch(value)
+    is_none = _NO_SECRET.fullmatch(value) or (
+        _NUMBER.fullmatch(value)
+        and (len(value) < SHORTEST_SECRET or _OF_NUMBERS.search(name) is not None)
+    )
+    by_name = names_a_secret(name) and not is_none
     return by_name or (holder in ("env", "headers") and not is_ordinary(value))
 
 

@@ -192,11 +192,9 @@ class HttpTool(ToolSection):
             jsonschema_rs.meta.validate(self.schema_of_arguments)
         except jsonschema_rs.ValidationError as error:
             place = ".".join(map(str, error.instance_path))
-            raise ValueError(
-                f"parameters: {place}: not a JSON Schema: {error.message[:200]}"
-            ) from None
+            raise ValueError(f"parameters: {place}: not a JSON Schema: {error.message}") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise ValueError(f"parameters: not a JSON Schema: {str(error)[:200]}") from None
+            raise ValueError(f"parameters: not a JSON Schema: {error}") from None
         return self
 
     @property

@@ -28,9 +28,9 @@ def _are_schemas(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
             jsonschema_rs.meta.validate(_plain(schema))
         except jsonschema_rs.ValidationError as error:
             place = ".".join(map(str, (name, *error.instance_path)))
-            raise ValueError(f"{place}: not a JSON Schema: {error.message[:200]}") from None
+            raise ValueError(f"{place}: not a JSON Schema: {error.message}") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise ValueError(f"{name}: not a JSON Schema: {str(error)[:200]}") from None
+            raise ValueError(f"{name}: not a JSON Schema: {error}") from None
     return parameters
 
 
