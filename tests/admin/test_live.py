@@ -474,3 +474,15 @@ async def test_rights_withdrawn_while_watching_close_the_socket(room: Room, call
     (session,) = room.accounts.sessions()
     room.accounts.change(session.user.name, Role.VIEWER, (), ("*",), disabled=False)
     assert await visit.closed() == 4403
+
+
+async def test_an_id_too_large_for_an_answer_is_refused_and_the_socket_goes_on(
+    room: Room, calls: Calls
+) -> None:
+    visit = await watching(viewer(room), topic="calls")
+    await visit.frame()
+    visit.send('{"op": "subscribe", "id": 99999999999999999999999999, "topic": "calls"}')
+    refused = await visit.frame()
+    assert (refused["id"], refused["error"]["code"]) == (None, "invalid")
+    calls.begin("one")
+    assert (await visit.frame())["rows"][0]["call_id"] == "one"

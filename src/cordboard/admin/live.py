@@ -172,10 +172,11 @@ class Viewer:
                     if self._topics.get(which) is not topic:
                         break
                     yield b'{"id":%d,%b}' % (which, inside)
-                if topic.over:
+                if topic.over and self._topics.get(which) is topic:
                     self.unsubscribe(which)
             try:
-                await asyncio.wait_for(self.wake.wait(), KEEP_ALIVE_SECONDS)
+                async with asyncio.timeout(KEEP_ALIVE_SECONDS):  # `wait_for` of 3.11 can
+                    await self.wake.wait()  # lose a cancellation that comes with the event
             except TimeoutError:
                 yield b""
 
@@ -278,7 +279,8 @@ async def _command(viewer: Viewer, text: str | bytes) -> str | None:
         error = {"code": "invalid", "message": _fault(wrong)}
     else:
         return None
-    return to_json({"id": which if isinstance(which, int) else None, "error": error}).decode()
+    known = isinstance(which, int) and abs(which) < 2**53
+    return to_json({"id": which if known else None, "error": error}).decode()
 
 
 def _fault(error: ValueError) -> str:

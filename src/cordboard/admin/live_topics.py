@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
@@ -147,14 +146,15 @@ class Events:
             self._followed = False
             raise Missed
         last = min(tail[0][0] - 1 if tail else facts.events, self.sent + MOST_EVENTS)
-        lines = await self.services.run(self._past, facts.call.ledger_path, self.sent, last)
+        lines = await self.services.run(self._past, self.sent, last)
         self.sent = last
         return self._frame(lines)
 
-    def _past(self, path: Path, after: int, last: int) -> list[bytes]:
+    def _past(self, after: int, last: int) -> list[bytes]:
         """Return lines of the ledger, by their numbers. Blocks. Lines that the disk has not taken
         are missing; the ledger says so itself, by a `ledger.gap`."""
         self.services.flush_ledgers()
+        path = self.facts.call.ledger_path  # not before: the first line may give it a number
         found, number = [], 0
         try:
             with path.open("rb") as file:

@@ -199,7 +199,8 @@ class OpenSockets:
     async def _look_again(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), self._check_seconds)
+                async with asyncio.timeout(self._check_seconds):
+                    await self._changed.wait()
             self._changed.clear()
             holders = {holder for holder, _ in self._open.values()}
             try:

@@ -55,8 +55,8 @@ class CallSound:
         self._watchers: tuple[Frames, ...] = ()
         self._recorders: tuple[SoundRecorder, ...] = ()
         self._paused = False
-        self._secret_until: float | None = None
-        """Loop time at which a secret that has ended may be heard after; None: it goes on."""
+        self._muted_until: float | None = 0.0
+        """Loop time until which recorders that are added get silence; None: a secret goes on."""
 
     @property
     def format(self) -> AudioFormat:
@@ -83,8 +83,8 @@ class CallSound:
         self._recorders += (recorder,)
         self._connect_caller()
         self._connect_agent()
-        if self._secret:
-            recorder.mute(recorder.started_at, self._secret_until)
+        if self._muted_until is None or self._muted_until > recorder.started_at:
+            recorder.mute(recorder.started_at, self._muted_until)
         if self._paused:
             recorder.pause(recorder.started_at)
 
@@ -116,18 +116,20 @@ class CallSound:
     def mute(self, since: float, until: float) -> None:
         for recorder in self._recorders:
             recorder.mute(since, until)
+        if self._muted_until is not None:
+            self._muted_until = max(self._muted_until, until)
 
     def secret_begins(self, since: float) -> None:
         self.close()
         for recorder in self._recorders:
             recorder.mute(since, None)
-        self._secret, self._secret_until = True, None
+        self._secret, self._muted_until = True, None
         self._connect_caller()
 
     def secret_ends(self, at: float) -> None:
         for recorder in self._recorders:
             recorder.unmute(at)
-        self._secret_until = at
+        self._muted_until = at
         self._hearing_again = self._loop.call_at(at, self._hear_again)
 
     def _hear_again(self) -> None:
