@@ -27,6 +27,8 @@ AHEAD_SECONDS = 5.0
 COUNTED_SECONDS = 0.2
 """Two intervals of the page's reports: later ones show that it is stuck."""
 STUCK_SECONDS = 5.0
+LEAST_SECONDS = 1.0
+"""What a page with sound plays within `STUCK_SECONDS`, however bad its network is."""
 """Time for which a page may play nothing of the sound that it has."""
 _REST_SECONDS = 0.04
 """Wait of an incomplete frame for more audio."""
@@ -66,6 +68,7 @@ class PagePlayout:
         self._frame_bytes = audio_format.frame_bytes
         self._bytes_per_ms = audio_format.bytes_per_ms
         self._ahead = audio_format.bytes_for(ahead * 1000)
+        self._least = audio_format.bytes_for(LEAST_SECONDS * 1000)
         self._counted = audio_format.bytes_for(COUNTED_SECONDS * 1000)
         self._unsent = bytearray()
         self._wishes: deque[tuple[int, Callable[[], None]]] = deque()
@@ -85,7 +88,9 @@ class PagePlayout:
         self._held_at: int | None = None
         """Position of a hold, until the page reports where it stopped."""
         self._held = False
-        self._wrote_at = self._moved_at = now
+        self._wrote_at = self._watched_from = now
+        self._played_then = 0
+        """Position of the page's report at that time."""
         self._shown = HeardFrames(audio_format)
         self.underruns = 0
         """Number of times for which the page ran dry in the middle of sound."""
@@ -116,7 +121,6 @@ class PagePlayout:
         if self._held:
             self._held, self._held_at = False, None
             self._counts_from = None  # until the page reports that it plays again
-            self._moved_at = now
             self._page.send_resume()
 
     def flush(self, now: float) -> int:
@@ -131,7 +135,6 @@ class PagePlayout:
         self._sent = self._reported = 0
         self._counts_from = self._held_at = None
         self._held = False
-        self._moved_at = now
         self._page.send_flush(self._flush)
         return self._before // self._bytes_per_ms
 
@@ -190,10 +193,13 @@ class PagePlayout:
         self._send_due(now, rest=now - self._wrote_at >= _REST_SECONDS)
 
     def stuck(self, now: float) -> bool:
-        """True if the page has had sound for too long without playing any of it."""
-        if self._held or self._sent == self._reported:
-            self._moved_at = now
-        return now - self._moved_at > STUCK_SECONDS
+        """True if the page has had sound for too long and played none, or hardly any, of it."""
+        idle = self._held or self._sent == self._reported or self._reported < self._played_then
+        if not idle and now - self._watched_from <= STUCK_SECONDS:
+            return False
+        played = self._reported - self._played_then
+        self._watched_from, self._played_then = now, self._reported
+        return not idle and played < self._least
 
     def show(self, now: float, count: int, callback: Callable[[bytes], None]) -> None:
         """Hand `count` frames of what the caller hears to `callback`: audio, or silence."""
@@ -203,7 +209,7 @@ class PagePlayout:
 
     def _reach(self, position: int, now: float) -> None:
         if position > self._reported:
-            self._reported, self._moved_at = position, now
+            self._reported = position
         self._held_at = None
 
     def _position(self, now: float) -> int:
