@@ -34,8 +34,7 @@ from cordboard.agent_api.agent import (
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.calls.binding import Binding
 from cordboard.cli.options import run_async
-from cordboard.config.load import load
-from cordboard.config.schema import Config
+from cordboard.config.load import ConfigSource, LoadedConfig, load
 from cordboard.observe.logging import configure
 from cordboard.runtime.engine import Engine
 
@@ -81,8 +80,11 @@ class Arrivals:
 class LoadEngine(Engine):
     """The engine; its agents count frames, unless they are `pipeline`."""
 
-    def __init__(self, config: Config, agent: str) -> None:
-        super().__init__(config)
+    def __init__(self, loaded: LoadedConfig, agent: str) -> None:
+        source = None
+        if loaded.config.admin.ui.enabled:  # only the admin port asks for the file again
+            source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
+        super().__init__(loaded.config, source=source)
         self._agent = agent
         self.arrivals: dict[int, Arrivals] = {}
 
@@ -161,7 +163,7 @@ def weighed() -> dict[str, int]:
 
 
 async def _serve(file: Path, agent: str) -> None:
-    engine = LoadEngine(load(file, os.environ).config, agent)
+    engine = LoadEngine(load(file, os.environ), agent)
     await engine.start()
     try:
         if not await engine.line_ready(20):
