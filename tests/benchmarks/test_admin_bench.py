@@ -1,4 +1,4 @@
-"""`bench admin` measures what it says: its calls talk, its viewers see them, its person is served."""
+"""`bench admin`: its calls talk, its viewers see them, its person is served."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bench.options import Options
 
 async def test_calls_viewers_and_person_are_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "RECORDED", 20)
+    monkeypatch.setattr(admin, "SETTLE", 0.5)
     monkeypatch.setattr(admin, "CROWDS", ((0, False), (1, True)))
     report = await admin.measure(lambda text: None, Options(only=("live",), calls=2, seconds=7))
     nobody, crowd = (cast("dict[str, Any]", each) for each in report.figures.values())
