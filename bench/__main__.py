@@ -40,6 +40,7 @@ BENCHMARKS = {
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
+    "admin": "the admin port beside a hundred calls: viewers, a person; start, checks, peaks",
     "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
@@ -78,8 +79,9 @@ def main() -> int:
         "--calls",
         type=int,
         default=0,
-        help="so many calls: doors, in each part (1000 and 200); history (100,000)",
+        help="so many calls: doors, in each part (1000 and 200); history (100,000); admin (100)",
     )
+    parser.add_argument("--seconds", type=int, default=0, help="admin: of each crowd (60)")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]
     if unknown:
@@ -89,7 +91,12 @@ def main() -> int:
     if not console.is_terminal:
         console.width = WIDTH
     options = Options(
-        chosen.half, tuple(chosen.only), chosen.pictures, chosen.together, chosen.calls
+        chosen.half,
+        tuple(chosen.only),
+        chosen.pictures,
+        chosen.together,
+        chosen.calls,
+        chosen.seconds,
     )
     began = datetime.now(UTC)
     reports: dict[str, object] = {}

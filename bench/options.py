@@ -16,14 +16,16 @@ class Options:
     half: Half = "held-out"
     """The half of the scripted callers: one half is for tuning, the other for judging."""
     only: tuple[str, ...] = ()
-    """The groups of cases to run, all when empty (turns, peers, load, mcp, providers)."""
+    """The groups of cases to run, all when empty (turns, peers, load, mcp, providers, admin)."""
     pictures: Path | None = None
     """The folder for plots; none are drawn without one."""
 
     together: int = 0
     """Most simultaneous callers (turns); 0 = the benchmark's default."""
     calls: int = 0
-    """Calls of each part (doors, history); 0 = the benchmark's default."""
+    """Calls of each part (doors, history, admin); 0 = the benchmark's default."""
+    seconds: int = 0
+    """Length of each measurement (admin); 0 = the benchmark's default."""
 
     def chosen(self, group: str) -> bool:
         return not self.only or group in self.only

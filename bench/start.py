@@ -31,15 +31,15 @@ async def measure(progress: Progress) -> Report:
             seconds.append(engine.ready_after)
             await engine.ready(tools=True)
             await asyncio.sleep(SETTLE)
-            own = _resident_mb(engine.pid)
-            whole = sum(map(_resident_mb, _tree(engine.pid)))
+            own = resident_mb(engine.pid)
+            whole = sum(map(resident_mb, _tree(engine.pid)))
             engines.append(own)
             trees.append(whole)
             progress(f"ready after {engine.ready_after:.2f} s, {own:.0f} MB, tree {whole:.0f} MB")
     return _report(seconds, engines, trees)
 
 
-def _resident_mb(pid: int) -> float:
+def resident_mb(pid: int) -> float:
     """Resident set size, `VmRSS` of proc(5)."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class Crowded:
 
 
 class Server:
-    """A `bench.load.server`."""
+    """A process that answers each line with one of JSON, such as `bench.load.server`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -84,7 +84,7 @@ class Server:
         async with asyncio.timeout(40):
             line = await self._process.stdout.readline()
         if not line:
-            raise KitError("the measured engine ended by itself")
+            raise KitError("a process of the benchmark ended by itself")
         answer: dict[str, Any] = orjson.loads(line)
         return answer
 
@@ -138,15 +138,20 @@ def _configuration(asterisk: AsteriskInstance, transport: str, folder: str) -> d
     }
 
 
-@asynccontextmanager
-async def serving(file: Path, agent: str) -> AsyncIterator[Server]:
+def serving(file: Path, agent: str) -> AbstractAsyncContextManager[Server]:
     """A `bench.load.server` with this configuration and agent, ready for calls."""
+    return module_process("bench.load.server", str(file), agent)
+
+
+@asynccontextmanager
+async def module_process(module: str, *arguments: str) -> AsyncIterator[Server]:
+    """A module of the benchmark as a process that takes commands, once it has said its first line.
+    The end of its input stops it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "bench.load.server",
-        str(file),
-        agent,
+        module,
+        *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
@@ -158,7 +163,7 @@ async def serving(file: Path, agent: str) -> AsyncIterator[Server]:
         yield server
     finally:
         assert process.stdin is not None
-        process.stdin.close()  # the end of its input stops it
+        process.stdin.close()
         try:
             async with asyncio.timeout(15):
                 await process.wait()

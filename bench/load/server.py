@@ -1,7 +1,8 @@
-"""The subject of `load`, a process of its own: `python -m bench.load.server FILE echo|pipeline`.
+"""The subject of `load` and `admin`: `python -m bench.load.server FILE echo|turns|pipeline`.
 
-The engine with that configuration; with `echo` its callers get their own audio back and no model
-runs. It prints `{"ready": true}` when it accepts calls, and answers each line on standard input:
+The engine with that configuration, a process of its own. With `echo` its callers get their own
+audio back, with `turns` each call is a conversation with a ledger; no model runs for either. It
+prints `{"ready": true}` when it accepts calls, and answers each line on standard input:
 
     start    counts from now on
     stop     {"lags": [...], "calls": n, "frames": n, "late": n, "lost": n, "ticks_late": n, ...}
@@ -20,16 +21,27 @@ from typing import Any
 
 from bench.echo_agent import EchoAgent
 from bench.frames_server import LagTimer, say
-from cordboard.agent_api.agent import Agent
+from cordboard.agent_api.agent import (
+    Agent,
+    AgentAudio,
+    AgentAudioDone,
+    AgentSession,
+    AgentText,
+    CallerStarted,
+    CallerStopped,
+    CallerText,
+)
 from cordboard.audio.format import SLIN_8K, ULAW_8K
 from cordboard.calls.binding import Binding
 from cordboard.cli.options import run_async
-from cordboard.config.load import load
-from cordboard.config.schema import Config
+from cordboard.config.load import ConfigSource, LoadedConfig, load
 from cordboard.observe.logging import configure
 from cordboard.runtime.engine import Engine
 
 FRAME = 0.02
+TURN_FRAMES = 250
+"""One turn of the agent `turns`: 2 s of the caller, 2 s of the answer, 1 s of silence."""
+CALLER_FRAMES = ANSWER_FRAMES = 100
 
 
 class Arrivals:
@@ -66,19 +78,23 @@ class Arrivals:
 
 
 class LoadEngine(Engine):
-    """The engine; with `echo` its agents count and echo."""
+    """The engine; its agents count frames, unless they are `pipeline`."""
 
-    def __init__(self, config: Config, *, echo: bool) -> None:
-        super().__init__(config)
-        self._echo = echo
+    def __init__(self, loaded: LoadedConfig, agent: str) -> None:
+        source = None
+        if loaded.config.admin.ui.enabled:  # only the admin port asks for the file again
+            source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
+        super().__init__(loaded.config, source=source)
+        self._agent = agent
         self.arrivals: dict[int, Arrivals] = {}
 
     def _open_agent(self, binding: Binding) -> Agent:
-        if not self._echo:
+        if self._agent == "pipeline":
             return super()._open_agent(binding)
         arrivals = Arrivals()
         self.arrivals[id(arrivals)] = arrivals
-        return _Counted(arrivals, self.arrivals)
+        kind = _Turns if self._agent == "turns" else _Counted
+        return kind(arrivals, self.arrivals)
 
     def pacing(self) -> dict[str, int]:
         """Frames that were sent late, and those that were not sent."""
@@ -98,6 +114,43 @@ class _Counted(EchoAgent):
         await super().close()
 
 
+class _Turns(_Counted):
+    """One turn after the other, by the count of frames: the caller's own voice is the answer."""
+
+    def __init__(self, arrivals: Arrivals, everyone: dict[int, Arrivals]) -> None:
+        super().__init__(arrivals, everyone)
+        # As unrelated calls do, they speak at different times.
+        self._frame = len(everyone) * 37 % TURN_FRAMES
+        self._turn = 0
+        self._talk: AgentSession | None = None
+
+    async def start(self, session: AgentSession) -> None:
+        self._talk = session
+
+    def hear(self, pcm: bytes) -> None:
+        super().hear(pcm)
+        if self._talk is None:
+            return
+        self._frame = (self._frame + 1) % TURN_FRAMES
+        if self._frame == 1:
+            self._turn += 1
+            self._talk.emit(CallerStarted(asyncio.get_running_loop().time()))
+        if self._turn == 0:
+            return
+        if self._frame == CALLER_FRAMES:
+            self._answer(self._talk)
+        elif CALLER_FRAMES < self._frame <= CALLER_FRAMES + ANSWER_FRAMES:
+            self._talk.emit(AgentAudio(self._turn, pcm))
+        elif self._frame == CALLER_FRAMES + ANSWER_FRAMES + 1:
+            self._talk.emit(AgentAudioDone(self._turn))
+
+    def _answer(self, talk: AgentSession) -> None:
+        now = asyncio.get_running_loop().time()
+        talk.emit(CallerStopped(self._turn, now - 0.3, now))
+        talk.emit(CallerText(self._turn, f"Question {self._turn}, if you please.", now))
+        talk.emit(AgentText(self._turn, f"This is answer {self._turn} to your question.", now))
+
+
 def weighed() -> dict[str, int]:
     """The resources that the process holds."""
     gc.collect()
@@ -109,8 +162,8 @@ def weighed() -> dict[str, int]:
     }
 
 
-async def _serve(file: Path, *, echo: bool) -> None:
-    engine = LoadEngine(load(file, os.environ).config, echo=echo)
+async def _serve(file: Path, agent: str) -> None:
+    engine = LoadEngine(load(file, os.environ), agent)
     await engine.start()
     try:
         if not await engine.line_ready(20):
@@ -151,4 +204,4 @@ def _counted(engine: LoadEngine, before: dict[str, int]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     configure(json=False, level="ERROR", secrets=())
-    run_async(_serve(Path(sys.argv[1]), echo=sys.argv[2] == "echo"))
+    run_async(_serve(Path(sys.argv[1]), sys.argv[2]))
