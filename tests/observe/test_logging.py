@@ -13,7 +13,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.observe.logging import MASK, SecretFilter, configure
+from cordboard.observe.logging import MASK, KeptLine, KeptLog, SecretFilter, configure
 
 SECRET = "hunter2-and-more"
 
@@ -142,3 +142,75 @@ def test_short_values_are_words_and_not_secrets() -> None:
 def test_no_shape_of_a_value_hides_a_secret(value: object) -> None:
     masked = SecretFilter([SECRET])(None, "info", {"event": "e", "value": value})
     assert SECRET not in repr(masked)
+
+
+# The end of the log in memory.
+
+
+def contents(lines: list[KeptLine]) -> list[dict[str, Any]]:
+    return [json.loads(line.content) for line in lines]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_kept_lines_are_those_of_the_written_log(as_json: bool) -> None:
+    stream, kept = io.StringIO(), KeptLog()
+    secrets = configure(json=as_json, stream=stream, secrets=[SECRET], kept=kept)
+    log = structlog.get_logger()
+    log.info("started", url=f"http://{SECRET}@h", error=ValueError(SECRET), call_id="c1")
+    log.debug("not written")
+    secrets.register(["a-later-secret"])
+    try:
+        raise RuntimeError(f"refused {SECRET} a-later-secret")
+    except RuntimeError:
+        logging.getLogger("library").exception("failed", extra={"call_id": "c2"})
+    for _ in range(100):
+        logging.getLogger("mcp.client").warning("noise")
+    lines = kept.after(0, 1_000).lines
+    assert [(each.call_id, each.level) for each in lines[:2]] == [("c1", "info"), ("c2", "error")]
+    assert "RuntimeError: refused *** ***" in contents(lines)[1]["exception"]
+    assert contents(lines)[0]["url"] == f"http://{MASK}@h"
+    assert "secret" not in str(lines)
+    assert SECRET not in str(lines)
+    assert len(lines) == 2 + 20
+    if as_json:
+        assert contents(lines) == events(stream)
+
+
+def test_what_json_cannot_have_does_not_keep_a_line_from_the_log() -> None:
+    stream, kept = io.StringIO(), KeptLog()
+    configure(json=False, stream=stream, kept=kept)
+    endless: list[Any] = []
+    endless.append(endless)
+    structlog.get_logger().info("odd", a=float("nan"), b="\ud800", c=endless, d={(1, 2): object})
+    (line,) = contents(kept.after(0, 10).lines)
+    assert (line["event"], line["a"], line["b"]) == ("odd", "nan", "?")
+    assert "odd" in stream.getvalue()
+
+
+@given(
+    sizes=st.lists(st.integers(0, 60), max_size=40),
+    known=st.integers(0, 50),
+    most=st.integers(1, 9),
+)
+def test_a_reader_of_the_kept_lines_misses_none_unknowingly(
+    sizes: list[int], known: int, most: int
+) -> None:
+    kept = KeptLog(most=10, most_bytes=400)
+    for number, size in enumerate(sizes, 1):
+        level = "warning" if number % 2 else "info"
+        kept(
+            None, "info", {"event": "x" * size, "n": number, "level": level, "call_id": number % 3}
+        )
+    begun = known if known <= len(sizes) else 0
+    seen: list[int] = []
+    first = part = kept.after(known, most, level="warning")
+    while part.last < len(sizes):
+        seen += [line["n"] for line in contents(part.lines)]
+        part = kept.after(part.last, most, level="warning")
+        assert part.lost == 0
+    seen += [line["n"] for line in contents(part.lines)]
+    assert seen == [n for n in range(begun + first.lost + 1, len(sizes) + 1) if n % 2]
+    whole = kept.after(0, 100).lines
+    assert len(whole) <= 10
+    assert sum(len(line.content) for line in whole) <= 400
+    assert kept.end(2, call_id="1").lines == [line for line in whole if line.call_id == "1"][-2:]

@@ -344,9 +344,8 @@ class AdminApplication:
     @staticmethod
     async def _check_scope(ask: Ask) -> None:
         scope = ask.endpoint.scope
-        if scope is Scope.ALL and not ask.who.rights.everywhere:
-            message = "this is about all contexts, and needs the scope of all"
-            raise RequestRefused(403, "forbidden", message)
+        if scope is Scope.ALL:
+            ask.need_all_contexts()
         if isinstance(scope, Scope):
             return
         context = scope(ask)

@@ -222,6 +222,12 @@ class Ask:
         if not self.who.rights.may(permission):
             raise lacks(permission)
 
+    def need_all_contexts(self) -> None:
+        """Raise `RequestRefused` 403 if the caller's scope is limited."""
+        if not self.who.rights.everywhere:
+            message = "this is about all contexts, and needs the scope of all"
+            raise RequestRefused(403, "forbidden", message)
+
     async def record(self, **differs: Any) -> None:
         """Write a line of the audit, before the act. `differs` has the fields of `AuditEntry` that
         are not as the request says. Raises `StoreUnavailable`."""

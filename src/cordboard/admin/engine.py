@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+from pydantic_core import from_json
 
 from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
@@ -10,6 +13,11 @@ from cordboard.admin.services import AdminServices
 from cordboard.api.administration import report_as_json
 from cordboard.api.administration_view import Step
 from cordboard.errors import RequestRefused
+from cordboard.observe.logging import KeptLog
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+MOST_LINES = 200
+"""Lines of the log in one answer."""
 
 
 class Component(Gives):
@@ -74,6 +82,24 @@ class Setup(Gives):
     steps: list[Step]
 
 
+class LogAfter(Takes):
+    after: int | None = Field(None, ge=0)
+    """Number of the last line that the caller knows; without it, the newest lines are shown."""
+    call: str = Field("", max_length=100)
+    """Only the lines about this call."""
+    level: LogLevel = "debug"
+    """The least level."""
+
+
+class Log(Gives):
+    lines: list[dict[str, Any]]
+    """The oldest first, as `cordboard run --log-json` writes them."""
+    last: int
+    """Number of the last line that was looked at: `after` of the next request."""
+    lost: int
+    """Lines after the known one that are not kept any more."""
+
+
 async def state(ask: Ask) -> EngineState:
     """Show whether calls can be answered, and why not."""
     return state_for(ask.services, ask.who.rights)
@@ -130,6 +156,27 @@ def _drain(services: AdminServices, calls_left: int) -> Drain:
     return Drain(draining=since is not None, since=told, calls_left=calls_left)
 
 
+async def show_log(ask: Ask) -> Log:
+    """Show the newest 200 lines of the engine's log, or the first 200 after a known one.
+
+    The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log.
+    """
+    log, query = kept_log(ask), ask.query
+    if query.after is None:
+        part = log.end(MOST_LINES, call_id=query.call, level=query.level)
+    else:
+        part = log.after(query.after, MOST_LINES, call_id=query.call, level=query.level)
+    lines = [from_json(each.content) for each in part.lines]
+    return Log(lines=lines, last=part.last, lost=part.lost)
+
+
+def kept_log(ask: Ask) -> KeptLog:
+    """Return the end of the log. Raises `RequestRefused` 409 if this engine does not keep it."""
+    if ask.services.log is None:
+        raise RequestRefused(409, "no_log", "only an engine of `cordboard run` keeps its log")
+    return ask.services.log
+
+
 async def check_setup(ask: Ask) -> Setup:
     """Check the set-up: Asterisk, ports, voices, disk; with the lines that mend it.
 
@@ -179,6 +226,17 @@ ENDPOINTS = (
             does=does,
         )
         for does in (drain, undrain)
+    ),
+    Endpoint(
+        "GET",
+        "/engine/log",
+        may=Permission.ENGINE_READ,
+        scope=Scope.ALL,
+        takes=None,
+        asks=LogAfter,
+        gives=Log,
+        audit=UNRECORDED,
+        does=show_log,
     ),
     Endpoint(
         "GET",

@@ -44,6 +44,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.views import Views
+from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -83,6 +84,7 @@ class EngineParts:
     """Get each ledger event of each call; the admin port adds itself while it is open."""
     load_level: Callable[[], int]
     flush_ledgers: Callable[[], None]
+    log: KeptLog | None
 
 
 class AdminListener:
@@ -136,6 +138,7 @@ class AdminListener:
             public_address=settings.address,
             load_level=parts.load_level,
             flush_ledgers=parts.flush_ledgers,
+            log=parts.log,
             takes_passwords=settings.sign_in.password,
             oidc=_identity_provider(settings),
         )

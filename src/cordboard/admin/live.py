@@ -34,10 +34,10 @@ from cordboard.admin.endpoint import (
     Scope,
     Takes,
 )
-from cordboard.admin.engine import EngineState, state_for
+from cordboard.admin.engine import EngineState, LogLevel, kept_log, state_for
 from cordboard.admin.insights import alarms_for
 from cordboard.admin.live_feed import Feed
-from cordboard.admin.live_topics import Events, Missed, Rows, State, Topic
+from cordboard.admin.live_topics import Events, LogLines, Missed, Rows, State, Topic
 from cordboard.admin.mcp import Servers, servers_for
 from cordboard.admin.pace import Pace
 from cordboard.admin.sockets import INTERNAL, TOO_SLOW, SocketClosed
@@ -60,13 +60,16 @@ class Subscribe(Takes):
     op: Literal["subscribe"] = "subscribe"
     id: int = Field(ge=0, le=2**31)
     """Chosen by the client; each frame of the topic has it."""
-    topic: Literal["calls", "call", "engine", "mcp", "alarms"]
+    topic: Literal["calls", "call", "engine", "mcp", "alarms", "log"]
     call: str = Field("", max_length=100)
-    """The call's id, for the topic `call`."""
+    """The call's id, for the topic `call`; for `log`, to have its lines alone."""
     from_ms: int = Field(0, ge=0)
     """Topic `call`: leave out what came earlier in the call."""
     after: int = Field(0, ge=0)
-    """Topic `call`: the `seq` of the last frame that the client has, to go on without a gap."""
+    """Topics `call` and `log`: the `seq` of the last frame that the client has, to go on without a
+    gap."""
+    level: LogLevel = "debug"
+    """Topic `log`: the least level."""
 
 
 class Unsubscribe(Takes):
@@ -120,6 +123,8 @@ class LiveFrame(Gives):
     """Ended calls."""
     events: list[dict[str, Any]] = Field([])
     """Lines of the call's ledger."""
+    lines: list[dict[str, Any]] = Field([])
+    """Lines of the log, as `cordboard run --log-json` writes them."""
     restart: bool = False
     """Forget what you have: the connection was too slow, and frames are missing before this."""
     over: bool = False
@@ -203,6 +208,11 @@ class Viewer:
             return Rows(self._feed.live, rights, self._feed.cache)
         if wanted.topic == "call":
             return await self._events(wanted)
+        if wanted.topic == "log":
+            self._ask.need(Permission.ENGINE_READ)
+            self._ask.need_all_contexts()
+            log = kept_log(self._ask)
+            return LogLines(log, wanted.call, wanted.level, wanted.after)
         states: dict[str, tuple[Permission, Callable[[Rights], BaseModel]]] = {
             "engine": (Permission.ENGINE_READ, partial(state_for, services)),
             "mcp": (Permission.MCP_READ, partial(servers_for, services)),
@@ -227,7 +237,8 @@ class Viewer:
 
 
 async def watch(ask: Ask) -> None:
-    """Watch the live calls, one call, the engine, MCP servers and alarms, over a websocket.
+    """Watch the live calls, one call, the engine, its log, MCP servers and alarms, over a
+    websocket.
 
     Frames and topics: docs/admin-live.md.
     """
@@ -292,7 +303,7 @@ def _fault(error: ValueError) -> str:
 
 class Watched(Takes):
     topics: str = Field("calls", max_length=1_000)
-    """Such as `calls,engine` or `call:ID`; each frame's `id` is the place in this list."""
+    """Such as `calls,engine`, `call:ID` or `log:ID`; each frame's `id` is the place in the list."""
 
 
 async def stream(ask: Ask) -> Response:

@@ -18,6 +18,7 @@ from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.live_calls import CallFacts, LiveCalls, mask_row, without_personal
 from cordboard.admin.services import AdminServices
 from cordboard.api.answers import to_json
+from cordboard.observe.logging import KeptLog
 
 MOST_EVENTS = 200
 """Events or log lines of one frame."""
@@ -179,6 +180,36 @@ class Events:
     def close(self) -> None:
         """Stop following the call."""
         self.facts.followers -= 1
+
+
+@dataclass(slots=True, eq=False)
+class LogLines:
+    """Topic `log`: lines of the engine's log as they are written. `seq` is the number of the last
+    line that was looked at."""
+
+    log: KeptLog
+    call_id: str
+    """Only lines about that call; empty: all."""
+    level: str
+    """The least one."""
+    sent: int
+    """Number of the last line that the viewer has."""
+    over: bool = False
+    _begun: bool = False
+
+    async def next(self) -> bytes | None:
+        part = self.log.after(self.sent, MOST_EVENTS, call_id=self.call_id, level=self.level)
+        is_cut = self.sent > part.last or (self.sent > 0 and part.lost > 0)
+        self.sent = part.last
+        if self._begun and not part.lines and not is_cut:
+            return None
+        self._begun = True
+        restart = b'"restart":true,' if is_cut else b""
+        lines = b",".join(each.content for each in part.lines)
+        return restart + b'"seq":%d,"lines":[%b]' % (part.last, lines)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def _inside(seq: int, name: str, value: Any, *, restart: bool) -> bytes:

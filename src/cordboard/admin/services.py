@@ -40,6 +40,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.views import Views
+from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 
@@ -131,6 +132,8 @@ class AdminServices:
     """0 unless the engine gives up features because of its load."""
     flush_ledgers: Callable[[], None] = lambda: None
     """Waits until all lines of ledgers so far are in their files. Blocks."""
+    log: KeptLog | None = None
+    """The end of the log; None if the program that runs the engine does not keep it."""
     feed: Feed = field(init=False)
     takes_passwords: bool = True
     oidc: OpenIdConnect | None = None

@@ -18,7 +18,7 @@ from cordboard.errors import ConfigError, ExtraMissing
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
     from cordboard.errors import ConfigProblem
-    from cordboard.observe.logging import SecretFilter
+    from cordboard.observe.logging import KeptLog, SecretFilter
 
 DEFAULT_CONFIG = Path("config/ai-agent.yaml")
 
@@ -74,13 +74,16 @@ def print_warning(problem: ConfigProblem) -> None:
     print(f"cordboard: warning: {problem}", file=sys.stderr)
 
 
-def set_up_log(level: str, loaded: LoadedConfig, *, json: bool = False) -> SecretFilter:
-    """Log to standard error, with the configuration's secrets masked; others can be added."""
+def set_up_log(
+    level: str, loaded: LoadedConfig, *, json: bool = False, kept: KeptLog | None = None
+) -> SecretFilter:
+    """Log to standard error, with the configuration's secrets masked; others can be added. `kept`
+    gets each line, too."""
     from cordboard.observe.logging import configure
 
     if level.lower() not in ("debug", "info", "warning", "error"):
         raise typer.BadParameter(f"{level!r} is not one of debug, info, warning, error")
-    return configure(json=json, level=level.upper(), secrets=loaded.secrets)
+    return configure(json=json, level=level.upper(), secrets=loaded.secrets, kept=kept)
 
 
 Result = TypeVar("Result")

@@ -23,6 +23,7 @@ from cordboard.cli.options import (
 if TYPE_CHECKING:
     from cordboard.config.load import ConfigSource
     from cordboard.config.schema import Config
+    from cordboard.observe.logging import KeptLog
     from cordboard.vendors.local.models import OfflineLoading
 
 
@@ -39,12 +40,14 @@ def command(
     signal ends them at once. SIGHUP reloads the file: new calls get the changes.
     """
     from cordboard.config.load import ConfigSource
+    from cordboard.observe.logging import KeptLog
 
     gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
     loaded = load_config(config)
-    secrets = set_up_log(log_level, loaded, json=log_json)
+    kept = KeptLog() if loaded.config.admin.ui.enabled else None
+    secrets = set_up_log(log_level, loaded, json=log_json, kept=kept)
     source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content, secrets.register)
-    run_async(_serve(loaded.config, source, begin_loading(loaded.config)))
+    run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept))
 
 
 def begin_loading(config: Config) -> OfflineLoading | None:
@@ -57,15 +60,19 @@ def begin_loading(config: Config) -> OfflineLoading | None:
     return OfflineLoading(Workers(), needs) if needs.ears is not Need.NO else None
 
 
-async def _serve(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
+async def _serve(
+    config: Config, source: ConfigSource, loading: OfflineLoading | None, kept: KeptLog | None
+) -> None:
     try:
-        await _run_engine(config, source, loading)
+        await _run_engine(config, source, loading, kept)
     finally:
         if loading is not None:  # also without an engine: no thread may outlive the interpreter
             await loading.workers.close()
 
 
-async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoading | None) -> None:
+async def _run_engine(
+    config: Config, source: ConfigSource, loading: OfflineLoading | None, kept: KeptLog | None
+) -> None:
     from cordboard.runtime.engine import Engine
 
     loop = asyncio.get_running_loop()
@@ -76,7 +83,7 @@ async def _run_engine(config: Config, source: ConfigSource, loading: OfflineLoad
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    engine = Engine(config, source=source, loading=loading)
+    engine = Engine(config, source=source, loading=loading, kept_log=kept)
     loop.add_signal_handler(signal.SIGHUP, engine.administration.reload_soon, "SIGHUP")
     await _unless(stop, engine.start())
     gc.enable()

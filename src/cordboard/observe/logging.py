@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+from itertools import islice
+from json import dumps
 from typing import Any, TextIO
 
 import structlog
@@ -19,6 +23,10 @@ from cordboard.config.secrets import SHORTEST_SECRET
 from cordboard.observe.library_log import QUOTING_LIBRARIES, FloodGate, without_quotes
 
 MASK = "***"
+LEVELS = ("debug", "info", "warning", "error", "critical")
+MOST_KEPT = 5_000
+MOST_KEPT_BYTES = 8 * 1024 * 1024
+"""The last lines that `KeptLog` has in memory: no more than either."""
 _LEVELS_OF_LIBRARIES = {"websockets": "WARNING", "uvicorn": "WARNING"}
 """Libraries whose lower levels log each frame or request. `mcp`, `httpx2` and `websockets`, whose
 lower levels quote outsiders, are also dropped at DEBUG: `library_log`."""
@@ -72,17 +80,102 @@ class SecretFilter:
         return value if masked == text else masked
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLine:
+    """One line of the log."""
+
+    number: int
+    """Counted from 1 since the log began."""
+    level: str
+    """One of `LEVELS`."""
+    call_id: str
+    """Empty for a line that is about no call."""
+    content: bytes
+    """The event as a JSON object, masked."""
+
+    def is_about(self, call_id: str, level: str) -> bool:
+        """Return True if it is about that call (empty: any), and has that level or a higher one."""
+        return call_id in ("", self.call_id) and LEVELS.index(self.level) >= LEVELS.index(level)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """Lines of the log, the oldest first."""
+
+    lines: list[KeptLine]
+    last: int
+    """Number of the last line that was looked at: go on after it."""
+    lost: int
+    """Lines after the known one that are not kept any more."""
+
+
+class KeptLog:
+    """The end of the log in memory: a structlog processor behind the one that masks.
+
+    A line becomes text at once, so that it holds no objects, and so no call, alive.
+    """
+
+    def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
+        self._lines: deque[KeptLine] = deque()
+        self._most, self._most_bytes = most, most_bytes
+        self._bytes = 0
+        self.last = 0
+        """Number of the last line; 0 for none."""
+
+    def __call__(
+        self, logger: Any, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Keep the event. The handler's lock lets in one thread at a time."""
+        content = _as_json(event).encode("utf-8", "replace")
+        level, call_id = str(event.get("level")), str(event.get("call_id") or "")
+        known = level if level in LEVELS else "info"  # a library may have levels of its own
+        self._lines.append(KeptLine(self.last + 1, known, call_id, content))
+        self.last += 1
+        self._bytes += len(content)
+        while len(self._lines) > self._most or self._bytes > self._most_bytes:
+            self._bytes -= len(self._lines.popleft().content)
+        return event
+
+    def after(self, known: int, most: int, *, call_id: str = "", level: str = "debug") -> LogPart:
+        """Return the first lines after number `known`, of one call or of all, from this level up.
+        A number beyond the last line belongs to an earlier log: then the first that are kept."""
+        if known == self.last:
+            return LogPart([], known, 0)
+        lines = [*self._lines]  # at once: other threads log meanwhile
+        last = lines[-1].number if lines else self.last
+        known = known if known <= last else 0
+        fresh = lines[max(0, len(lines) - (last - known)) :]
+        found = [*islice((each for each in fresh if each.is_about(call_id, level)), most)]
+        seen = found[-1].number if len(found) == most else last
+        return LogPart(found, seen, last - known - len(fresh))
+
+    def end(self, most: int, *, call_id: str = "", level: str = "debug") -> LogPart:
+        """Return the last lines, of one call or of all, from this level up."""
+        lines = [*self._lines]
+        found = (each for each in reversed(lines) if each.is_about(call_id, level))
+        return LogPart([*islice(found, most)][::-1], lines[-1].number if lines else self.last, 0)
+
+
+def _as_json(event: Mapping[str, Any]) -> str:
+    """Return an event as the JSON log has it; a value that JSON cannot have becomes text."""
+    try:
+        return dumps(event, default=str, ensure_ascii=False, allow_nan=False, skipkeys=True)
+    except ValueError:  # an infinite number, or a list within itself
+        return dumps({str(key): str(value) for key, value in event.items()}, ensure_ascii=False)
+
+
 def configure(
     *,
     json: bool,
     level: str = "INFO",
     secrets: Iterable[str] = (),
     stream: TextIO | None = None,
+    kept: KeptLog | None = None,
 ) -> SecretFilter:
     """Set up the log of this process and return the filter, to register further secrets with.
 
     `level` is a name of the standard library (`DEBUG`, `INFO`, ...). `stream` is standard error
-    unless given. Calling it again replaces the earlier set-up.
+    unless given. `kept` gets each written line, too. Calling it again replaces the earlier set-up.
     """
     output = stream or sys.stderr
     secret_filter = SecretFilter(secrets)
@@ -106,7 +199,7 @@ def configure(
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), without_quotes],
-            processors=_rendering(json, secret_filter, colors=output.isatty()),
+            processors=_rendering(json, secret_filter, kept, colors=output.isatty()),
         )
     )
     handler.addFilter(FloodGate())
@@ -124,7 +217,7 @@ def configure(
 
 
 def _rendering(
-    json: bool, secret_filter: SecretFilter, *, colors: bool
+    json: bool, secret_filter: SecretFilter, kept: KeptLog | None, *, colors: bool
 ) -> list[structlog.typing.Processor]:
     """Return the processors from event to line. Exceptions become text first, to be masked too."""
     rendering: list[structlog.typing.Processor] = (
@@ -137,6 +230,7 @@ def _rendering(
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
         secret_filter,
+        *([kept] if kept is not None else []),
         *rendering,
     ]
 

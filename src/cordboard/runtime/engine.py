@@ -73,6 +73,7 @@ from cordboard.version import __version__
 if TYPE_CHECKING:
     from cordboard.admin.listener import AdminListener
     from cordboard.agents.provider_desk import ProviderDesk
+    from cordboard.observe.logging import KeptLog
 
 log = structlog.get_logger()
 
@@ -98,14 +99,17 @@ class Engine:
         loading: OfflineLoading | None = None,
         *,
         sheds_load: bool = True,
+        kept_log: KeptLog | None = None,
     ) -> None:
         """`listener(call_id, at_ms, event)` receives every ledger event of every call. `source` is
         the file of `config`; without it, reloads are impossible. `loading`: the offline models, if
         their loading has begun already; the engine owns them from now on. Without `sheds_load` the
         engine takes calls however busy it is
-        (`cordboard.runtime.overload_monitor`)."""
+        (`cordboard.runtime.overload_monitor`). `kept_log`: the end of the log in memory, which the
+        admin port shows."""
         self._begun_with = config
         """Configuration of the parts that stay unchanged until a restart of the engine."""
+        self._kept_log = kept_log
         self._metrics = Metrics()
         self._metrics.version(__version__)
         self._tracing = self._open_tracing()
@@ -272,6 +276,7 @@ class Engine:
             listeners=self._listeners,
             load_level=lambda: self.load.degradation.level,
             flush_ledgers=self._writer.flush,
+            log=self._kept_log,
         )
         return AdminListener(self._begun_with.admin.ui, parts)
 
