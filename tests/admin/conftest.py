@@ -65,6 +65,7 @@ from cordboard.history.measured import Cell, Measured
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.history.views import Views
 from cordboard.observe.degradation import Degradation
+from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
@@ -442,6 +443,7 @@ class Room:
             views=Views(folder / "admin" / "views.json"),
             setup=self._setup,
             alarms=self.alarms,
+            log=KeptLog(),
             internal_error=self.errors.append,
             paces=Paces(self.clock),
             port=lambda: 15001,

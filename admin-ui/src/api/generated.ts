@@ -503,6 +503,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/engine/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the newest 200 lines of the engine's log, or the first 200 after a known one.
+         * @description The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log.
+         */
+        get: operations["show_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/engine/setup": {
         parameters: {
             query?: never;
@@ -1557,7 +1577,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch the live calls, one call, the engine, MCP servers and alarms, over a websocket.
+         * Watch the live calls, one call, the engine, its log, MCP servers and alarms, over a websocket.
          * @description Frames and topics: docs/admin-live.md.
          */
         get: operations["watch"];
@@ -3392,6 +3412,14 @@ export interface components {
                 [key: string]: unknown;
             }[];
             /**
+             * Lines
+             * @description Lines of the log, as `cordboard run --log-json` writes them.
+             * @default []
+             */
+            lines: {
+                [key: string]: unknown;
+            }[];
+            /**
              * Restart
              * @description Forget what you have: the connection was too slow, and frames are missing before this.
              * @default false
@@ -3479,6 +3507,48 @@ export interface components {
             mode: "off" | "warn" | "enforce";
             /** Servers */
             servers: components["schemas"]["ServerLock"][];
+        };
+        /** Log */
+        Log: {
+            /**
+             * Lines
+             * @description The oldest first, as `cordboard run --log-json` writes them.
+             */
+            lines: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Last
+             * @description Number of the last line that was looked at: `after` of the next request.
+             */
+            last: number;
+            /**
+             * Lost
+             * @description Lines after the known one that are not kept any more.
+             */
+            lost: number;
+        };
+        /** LogAfter */
+        LogAfter: {
+            /**
+             * After
+             * @description Number of the last line that the caller knows; without it, the newest lines are shown.
+             * @default null
+             */
+            after: number | null;
+            /**
+             * Call
+             * @description Only the lines about this call.
+             * @default
+             */
+            call: string;
+            /**
+             * Level
+             * @description The least level.
+             * @default debug
+             * @enum {string}
+             */
+            level: "debug" | "info" | "warning" | "error";
         };
         /** MadeKey */
         MadeKey: {
@@ -4834,10 +4904,10 @@ export interface components {
              * Topic
              * @enum {string}
              */
-            topic: "calls" | "call" | "engine" | "mcp" | "alarms";
+            topic: "calls" | "call" | "engine" | "mcp" | "alarms" | "log";
             /**
              * Call
-             * @description The call's id, for the topic `call`.
+             * @description The call's id, for the topic `call`; for `log`, to have its lines alone.
              * @default
              */
             call: string;
@@ -4849,10 +4919,18 @@ export interface components {
             from_ms: number;
             /**
              * After
-             * @description Topic `call`: the `seq` of the last frame that the client has, to go on without a gap.
+             * @description Topics `call` and `log`: the `seq` of the last frame that the client has, to go on without a
+             *     gap.
              * @default 0
              */
             after: number;
+            /**
+             * Level
+             * @description Topic `log`: the least level.
+             * @default debug
+             * @enum {string}
+             */
+            level: "debug" | "info" | "warning" | "error";
         };
         /** Ticket */
         Ticket: {
@@ -5452,7 +5530,7 @@ export interface components {
         Watched: {
             /**
              * Topics
-             * @description Such as `calls,engine` or `call:ID`; each frame's `id` is the place in this list.
+             * @description Such as `calls,engine`, `call:ID` or `log:ID`; each frame's `id` is the place in the list.
              * @default calls
              */
             topics: string;
@@ -6512,6 +6590,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Drain"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_log: {
+        parameters: {
+            query?: {
+                after?: number | null;
+                call?: string;
+                level?: "debug" | "info" | "warning" | "error";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Log"];
                 };
             };
             /** @description It was refused. */

@@ -244,7 +244,7 @@ class EngineHealth:
             return "the engine is stopping"
         left = len(self.calls.calls)
         when = since.isoformat(timespec="seconds")
-        return f"draining since {when}: no new calls; {left} left (`cordboard undrain` ends it)"
+        return f"draining since {when}: no new calls; {left} left (POST /engine/undrain ends it)"
 
     def _agents_state(self) -> ComponentState:
         providers = self.reloader.providers

@@ -28,8 +28,7 @@ COUNTED_SECONDS = 0.2
 """Two intervals of the page's reports: later ones show that it is stuck."""
 STUCK_SECONDS = 5.0
 LEAST_SECONDS = 1.0
-"""What a page with sound plays within `STUCK_SECONDS`, however bad its network is."""
-"""Time for which a page may play nothing of the sound that it has."""
+"""A page that has sound plays at least so much of it within `STUCK_SECONDS`, or is given up."""
 _REST_SECONDS = 0.04
 """Wait of an incomplete frame for more audio."""
 
