@@ -21,7 +21,7 @@ from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.ledger_file import encode_event
 from cordboard_testkit.patience import PATIENCE, until
 
-from .conftest import Browser, LiveCall, Room, Visit
+from .conftest import Browser, LiveCall, Room, Visit, code
 
 NUMBER = "+4930123456"
 
@@ -486,3 +486,32 @@ async def test_an_id_too_large_for_an_answer_is_refused_and_the_socket_goes_on(
     assert (refused["id"], refused["error"]["code"]) == (None, "invalid")
     calls.begin("one")
     assert (await visit.frame())["rows"][0]["call_id"] == "one"
+
+
+async def test_the_log_comes_as_it_is_written_by_call_and_level(room: Room) -> None:
+    assert room.services.log is not None
+
+    def write(event: str, level: str, call_id: str = "") -> None:
+        assert room.services.log is not None
+        room.services.log(None, level, {"event": event, "level": level, "call_id": call_id})
+
+    write("engine_ready", "info")
+    visit = await watching(viewer(room), topic="log", level="warning")
+    assert (await visit.frame())["lines"] == []
+    visit.send({"op": "subscribe", "id": 2, "topic": "log", "call": "one"})
+    assert (await visit.frame())["lines"] == []
+    write("call_slow", "warning", "one")
+    write("call_slow", "warning", "two")
+    lines: dict[int, list[str]] = {1: [], 2: []}
+    while len(lines[1]) < 2 or not lines[2]:
+        frame = await visit.frame()
+        lines[frame["id"]] += [line["call_id"] for line in frame.get("lines", [])]
+    assert lines == {1: ["one", "two"], 2: ["one"]}
+
+
+async def test_the_log_is_for_the_scope_of_all(room: Room) -> None:
+    room.add("limited", Role.ADMIN, scope=("demo",))
+    visit = await watching(room.browser("limited"), topic="log")
+    assert (await visit.frame())["error"]["code"] == "forbidden"
+    answer = await room.browser("limited").get("/engine/log")
+    assert (answer.status_code, code(answer)) == (403, "forbidden")
