@@ -174,7 +174,7 @@ class AdminServices:
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.calls, self.load_level, self.internal_error)
-        self.sockets = OpenSockets(self.accounts, self.run)
+        self.sockets = OpenSockets(self.accounts, self.run, self.internal_error)
         self.accounts.changed = self.sockets.accounts_changed
 
     def remember(self, name: str, neighbourhood: str) -> None:
