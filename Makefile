@@ -69,7 +69,7 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
-test: $(ALL_READY) asterisk mcp-servers admin-packages chromium images promtool ## run every test, real Asterisk and real voices included
+test: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
 	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
@@ -94,6 +94,7 @@ lint: $(ALL_READY) ## check style, formatting, types and the import rules
 	step ruff format --check; \
 	step mypy --strict; \
 	step lint-imports --no-cache --no-logo; \
+	echo "lint: admin-ui"; scripts/install-admin-ui --lint || failed=1; \
 	exit $$failed
 
 .PHONY: bench
@@ -113,7 +114,7 @@ docs: ## build the documentation as a site into build/docs; broken links fail
 	@scripts/docs
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk mcp-servers admin-packages chromium images promtool ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
@@ -123,9 +124,9 @@ asterisk:
 mcp-servers: $(ALL_READY)
 	@scripts/install-mcp-servers
 
-.PHONY: admin-packages
-admin-packages: mcp-servers
-	@scripts/install-admin-ui
+.PHONY: admin-ui
+admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
+	@scripts/install-admin-ui --build
 
 .PHONY: admin-types
 admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript types of the admin port
