@@ -25,6 +25,7 @@ async def built(tmp_path: Path) -> AsyncIterator[Room]:
     (folder / "index-4f2a.js").write_bytes(SCRIPT)
     (folder / "index-4f2a.js.br").write_bytes(b"in brotli")
     (folder / "index-4f2a.js.gz").write_bytes(b"in gzip")
+    (folder.parent / "icon.svg").write_bytes(b"<svg/>")
     (folder / "stamp").write_bytes(b"no part of the page")
     (tmp_path / "agent.yaml").write_bytes(b"secret: here")
     room = Room(tmp_path, AdminUi())
@@ -91,6 +92,9 @@ async def test_a_file_of_the_build_is_sent_compressed_and_kept_for_good(
     assert answer.headers["vary"] == "Accept-Encoding"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+    icon = await got(built, "/icon.svg")
+    kept = (icon.headers["content-type"], icon.headers["cache-control"])
+    assert kept == ("image/svg+xml", "public, max-age=3600"), "its name stays when it changes"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ _KINDS = {
     ".webmanifest": "application/manifest+json",
 }
 """Served kinds of files. The system's own table of types may say anything."""
+_HASHED = "/assets/"
+"""Folder of the files that have the hash of their content in their names."""
+_FOR_GOOD = "public, max-age=31536000, immutable"
+_FOR_AN_HOUR = "public, max-age=3600"
 _ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """Compressed twins that the build leaves beside a file, the smallest first."""
 
@@ -46,6 +50,8 @@ _ENCODINGS = {"br": ".br", "gzip": ".gz"}
 @dataclass(frozen=True, slots=True)
 class _Asset:
     kind: str
+    keep: str
+    """Its header Cache-Control."""
     content: bytes
     compressed: Mapping[str, bytes]
     """By content coding; the preferred one first."""
@@ -53,7 +59,7 @@ class _Asset:
     def answer(self, accepted: str) -> Response:
         """Return the file in the first coding that the header Accept-Encoding allows."""
         headers = {
-            "Cache-Control": "public, max-age=31536000, immutable",  # its name has its hash
+            "Cache-Control": self.keep,
             "Content-Type": self.kind,
             "Vary": "Accept-Encoding",
         }
@@ -87,8 +93,9 @@ class Page:
             compressed = {
                 coding: twin.read_bytes() for coding, twin in twins.items() if twin.is_file()
             }
-            name = file.relative_to(folder).as_posix()
-            assets[f"/{name}"] = _Asset(kind, file.read_bytes(), compressed)
+            path = f"/{file.relative_to(folder).as_posix()}"
+            keep = _FOR_GOOD if path.startswith(_HASHED) else _FOR_AN_HOUR
+            assets[path] = _Asset(kind, keep, file.read_bytes(), compressed)
         return cls(index, assets)
 
     def answer(self, path: str, accepted: str) -> Response | None:
@@ -97,7 +104,7 @@ class Page:
         asset = self._assets.get(path)
         if asset is not None:
             return asset.answer(accepted)
-        if path.startswith("/assets/") or "." in path[1:].partition("/")[0]:  # /favicon.ico
+        if path.startswith(_HASHED) or "." in path[1:].partition("/")[0]:  # /favicon.ico
             return None
         if self._index is None:
             return Response(NOT_BUILT, 404, media_type="text/html")
