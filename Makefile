@@ -1,8 +1,8 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
 # Every target installs its requirements, once: Python packages into .venv; Asterisk, the MCP
-# servers, promtool, Chromium and the unpacked images of the tests into the cache. Settings, on the command
-# line or in the environment:
+# servers, promtool, Chromium and the unpacked images of the tests into the cache. Settings, on the
+# command line or in the environment:
 #   PYTHON=python3.12       the interpreter of .venv
 #   CORDBOARD_CACHE=DIR     the cache folder (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
