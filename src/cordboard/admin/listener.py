@@ -17,9 +17,11 @@ import structlog
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.application import BASE, AdminApplication
+from cordboard.admin.config_process import ConfigFile, ConfigProcess
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
+from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices, Admission, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
@@ -144,7 +146,8 @@ class AdminListener:
         )
         parts.listeners.append(services.feed.take)
         parts.alarms.listeners.add(services.feed.wake)
-        application = AdminApplication(ENDPOINTS, services, Guard(settings))
+        page = await asyncio.to_thread(Page.read)
+        application = AdminApplication(ENDPOINTS, services, Guard(settings), page)
         self._server = HttpServer(
             settings,
             application,
@@ -189,6 +192,7 @@ def _editing(settings: AdminUi, parts: EngineParts) -> Editing | None:
     writes = settings.edit == "file"
     return Editing(
         Workspace(source.path, source.environ, versions, writes=writes),
+        ConfigProcess(ConfigFile(source.path, versions.folder)),
         Drafts(folder / "drafts", time.time),
         StoredSecrets(folder),
         parts.generation,
