@@ -400,10 +400,7 @@ async def test_passwords_can_be_switched_off(room: Room, liar: Liar) -> None:
     answer = await room.browser().post("/session", {"name": "anna", "password": "x"})
     assert (answer.status_code, code(answer)) == (403, "no_passwords")
     use(room, settings(liar.issuer))
-    for browser in (
-        room.browser(),
-        room.browser("anna"),
-    ):  # the page asks again for a dangerous act
+    for browser in (room.browser(), room.browser("anna")):
         ways = (await browser.get("/session")).json()
         assert (ways["takes_passwords"], ways["has_oidc"]) == (False, True)
 
