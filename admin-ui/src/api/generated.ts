@@ -290,6 +290,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check that no line of the audit was changed, removed or inserted. */
+        get: operations["verify_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/live": {
         parameters: {
             query?: never;
@@ -1829,7 +1846,8 @@ export interface components {
             }[];
             /**
              * Next
-             * @description For `before`; 0 at the end.
+             * @description For `before`; 0 at the end. With a filter a page may have fewer entries than `limit`, or
+             *     none, and others follow.
              */
             next: number;
         };
@@ -1846,6 +1864,51 @@ export interface components {
              * @default null
              */
             before: number | null;
+            /**
+             * Who
+             * @default
+             */
+            who: string;
+            /**
+             * Action
+             * @description An action, or the beginning of several: `call.`.
+             * @default
+             */
+            action: string;
+            /**
+             * On
+             * @default
+             */
+            on: string;
+            /**
+             * Result
+             * @default
+             * @enum {string}
+             */
+            result: "" | "done" | "refused" | "failed";
+        };
+        /** AuditVerified */
+        AuditVerified: {
+            /**
+             * First
+             * @description Number of the oldest line that is kept.
+             */
+            first: number;
+            /**
+             * Lines
+             * @description Number of the last line in order.
+             */
+            lines: number;
+            /**
+             * Head
+             * @description Its hash, to be compared with `audit_head` in the engine's log.
+             */
+            head: string;
+            /**
+             * Problem
+             * @description The first line that does not fit, and why; empty if all do.
+             */
+            problem: string;
         };
         /** Began */
         Began: {
@@ -6188,6 +6251,10 @@ export interface operations {
             query?: {
                 limit?: number;
                 before?: number | null;
+                who?: string;
+                action?: string;
+                on?: string;
+                result?: "" | "done" | "refused" | "failed";
             };
             header?: never;
             path?: never;
@@ -6202,6 +6269,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntries"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    verify_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
                 };
             };
             /** @description It was refused. */
