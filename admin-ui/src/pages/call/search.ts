@@ -28,18 +28,18 @@ export interface Search {
 const MOST_MS = 24 * 3_600_000;
 
 export function search(raw: Raw): Search {
-  const [from, to] = [time(raw["from"]), time(raw["to"])];
+  const [from, to] = [time(raw.from), time(raw.to)];
   const zoomed = from !== undefined && to !== undefined && from < to;
   return {
-    turn: whole(raw["turn"]),
-    tool: text(raw["tool"]),
-    at: time(raw["at"]),
+    turn: whole(raw.turn),
+    tool: text(raw.tool),
+    at: time(raw.at),
     from: zoomed ? from : undefined,
     to: zoomed ? to : undefined,
-    tab: oneOf(raw["tab"], TABS),
-    mode: oneOf(raw["mode"], MODES),
-    unfolded: flag(raw["unfolded"]),
-    table: flag(raw["table"]),
+    tab: oneOf(raw.tab, TABS),
+    mode: oneOf(raw.mode, MODES),
+    unfolded: flag(raw.unfolded),
+    table: flag(raw.table),
   };
 }
 

@@ -44,9 +44,9 @@ export interface Waited extends Span {
 export function waitsOf(turn: Turn): Waited[] {
   if (!turn.caller) return [];
   const first: Record<string, number> = { ...turn.waited };
-  if (first["endpoint"] !== undefined && first["vad"] !== undefined) {
-    first["vad"] = Math.min(first["vad"], first["endpoint"]);
-    first["endpoint"] -= first["vad"];
+  if (first.endpoint !== undefined && first.vad !== undefined) {
+    first.vad = Math.min(first.vad, first.endpoint);
+    first.endpoint -= first.vad;
   }
   const stages: Waited[] = [];
   let at = turn.caller.end_ms;
@@ -62,7 +62,7 @@ export function waitsOf(turn: Turn): Waited[] {
 
 /** ms from the end of the caller's words to the answer; null if there was none. */
 export function waitOf(turn: Turn): number | null {
-  return turn.answer_ms ?? turn.waited["total"] ?? null;
+  return turn.answer_ms ?? turn.waited.total ?? null;
 }
 
 export interface SaidPart {
@@ -175,7 +175,12 @@ function shapesOfTurn(turn: Turn, following: Turn | undefined): Shape[] {
   if (turn.caller) {
     const { begin_ms, end_ms, understood, text } = turn.caller;
     const from = begin_ms ?? end_ms;
-    shapes.push({ ...plain("caller", "spoken", from), ...of, to: end_ms, text: understood || text });
+    shapes.push({
+      ...plain("caller", "spoken", from),
+      ...of,
+      to: end_ms,
+      text: understood || text,
+    });
   }
   for (const { stage, from, to } of waitsOf(turn)) {
     shapes.push({ ...plain("waited", stage, from), ...of, to });
@@ -222,7 +227,12 @@ const WAITS = { margin: 150, least: 700 };
 const TROUBLES = { margin: 2500, least: 1500 };
 
 /** The axis of a mode: what the mode is about stays, the rest is folded. */
-export function axisOf(shapes: readonly Shape[], end: number, mode: Mode, fold: boolean): Axis {
+export function axisOf(
+  shapes: readonly Shape[],
+  end: number,
+  mode: Mode | undefined,
+  fold: boolean,
+): Axis {
   if (mode === "waits") {
     const waits = shapes.filter((shape) => shape.lane === "waited");
     return makeAxis(end, foldsBetween(waits, end, WAITS.margin, WAITS.least));
