@@ -69,6 +69,18 @@ export const words = {
     position: "Position in the call",
     at: (time: string, end: string, line: string) => `${time} of ${end}${line && `: ${line}`}`,
   },
+  keys: {
+    play: "Play or pause the call",
+    back: "5 seconds back",
+    on: "5 seconds on",
+    turnBefore: "To the turn before",
+    turnAfter: "To the next turn",
+    troubleBefore: "To the trouble before",
+    troubleAfter: "To the next trouble",
+    zoomIn: "Zoom into the call",
+    zoomOut: "Zoom out of the call",
+    whole: "Show the whole call",
+  },
   missing: {
     off: (context: string) =>
       `Not recorded: recording is off for ${context} (contexts.${context}.recording.enabled).`,

@@ -3,8 +3,8 @@
 import { type PointerEvent, useLayoutEffect, useMemo, useRef } from "react";
 
 import { makeScale, type Span, timeOf, wholeView, xOf } from "./axis.ts";
+import { useWidth } from "./canvas.ts";
 import type { Palette } from "./draw.ts";
-import { useWidth } from "./picture.tsx";
 import type { Shown } from "./shown.ts";
 
 const HEIGHT = 20;
@@ -28,7 +28,8 @@ export function Overview({ shown, view, palette, onView }: OverviewProps) {
     canvas.current.width = width;
     canvas.current.height = HEIGHT;
     for (const { lane, kind, from, to } of shapes) {
-      if (lane !== "caller" && lane !== "agent" && lane !== "trouble" && kind !== "failed") continue;
+      if (lane !== "caller" && lane !== "agent" && lane !== "trouble" && kind !== "failed")
+        continue;
       const x = xOf(scale, from);
       context.fillStyle = lane === "caller" || lane === "agent" ? palette[lane] : palette.bad;
       const top = lane === "caller" ? 4 : lane === "agent" ? 10 : 2;

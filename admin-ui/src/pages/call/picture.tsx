@@ -1,7 +1,7 @@
 // The picture: both voices, the waits between them, tools and events below, on one axis.
 import {
   type PointerEvent,
-  type RefObject,
+  type ReactNode,
   useEffect,
   useEffectEvent,
   useLayoutEffect,
@@ -14,8 +14,19 @@ import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { durationText } from "../../parts/time.tsx";
 import { words } from "../../words/call.ts";
-import { following, makeScale, type Scale, type Span, timeOf, wholeView, xOf, zoomed } from "./axis.ts";
-import { drawScene, labelOf, type Palette, paletteOf, rulerText } from "./draw.ts";
+import {
+  following,
+  makeScale,
+  panned,
+  type Scale,
+  type Span,
+  timeOf,
+  wholeView,
+  xOf,
+  zoomed,
+} from "./axis.ts";
+import { usePalette, useWidth } from "./canvas.ts";
+import { drawScene, labelOf, rulerText } from "./draw.ts";
 import { type Layout, layoutOf, RULER_HEIGHT, shapeAt } from "./layout.ts";
 import { Overview } from "./overview.tsx";
 import type { Tiles } from "./peaks.ts";
@@ -59,8 +70,12 @@ export function Picture({ shown, tiles, view, onView }: PictureProps) {
     <div className="border-y border-line bg-raised">
       <div className="flex">
         <LaneNames layout={layout} />
-        <div ref={box} className="relative min-w-0 flex-1 overflow-hidden" style={{ height: layout.height }}>
-          <canvas ref={canvas} aria-hidden="true" className="absolute inset-0 h-full w-full" />
+        <div
+          ref={box}
+          className="relative min-w-0 flex-1 overflow-hidden"
+          style={{ height: layout.height }}
+        >
+          <canvas ref={canvas} className="absolute inset-0 h-full w-full" />
           <Cursor shown={shown} scale={scale} onView={onView} />
           <Touch shown={shown} scale={scale} layout={layout} inView={inView} onView={onView} />
         </div>
@@ -85,14 +100,7 @@ function wheel(event: WheelEvent, scale: Scale, onView: (view: Span) => void): v
   const sideways = event.shiftKey ? event.deltaY : event.deltaX;
   if (Math.abs(sideways) <= Math.abs(event.shiftKey ? 0 : event.deltaY)) return;
   event.preventDefault();
-  onView(moved(scale, sideways));
-}
-
-function moved(scale: Scale, pixels: number): Span {
-  const { axis, view, width } = scale;
-  const from = Math.max(0, Math.min(xOf(scale, axis.end) - width, pixels));
-  const begin = Math.max(xOf(scale, 0), pixels < 0 ? pixels : from);
-  return { from: timeOf(scale, begin), to: timeOf(scale, begin + width) || view.to };
+  onView(panned(scale.axis, scale.view, sideways / Math.max(1, scale.width)));
 }
 
 function LaneNames({ layout }: { layout: Layout }) {
@@ -168,7 +176,10 @@ function Touch({ shown, scale, layout, inView, onView }: TouchProps) {
   };
   const onMove = (event: PointerEvent<HTMLElement>) => {
     const { x, y } = place(event);
-    if (drag) return setDrag({ ...drag, to: x });
+    if (drag) {
+      setDrag({ ...drag, to: x });
+      return;
+    }
     const shape = shapeAt(layout, scale, inView, x, y);
     setOver(shape ? { shape, x, y } : null);
   };
@@ -178,9 +189,8 @@ function Touch({ shown, scale, layout, inView, onView }: TouchProps) {
     setDrag(null);
     if (Math.abs(x - from) >= STRETCH && event.pointerType !== "touch") {
       const [a, b] = [timeOf(scale, Math.min(from, x)), timeOf(scale, Math.max(from, x))];
-      return onView(zoomed(scale.axis, { from: a, to: b }, 1, a));
-    }
-    choose(shown, shapeAt(layout, scale, inView, x, y), timeOf(scale, x), y);
+      onView(zoomed(scale.axis, { from: a, to: b }, 1, a));
+    } else choose(shown, shapeAt(layout, scale, inView, x, y), timeOf(scale, x), y);
   };
   return (
     <PositionSlider shown={shown}>
@@ -212,13 +222,13 @@ function choose(shown: Shown, shape: Shape | undefined, time: number, y: number)
   const { player, call, go } = shown;
   player.seek(time);
   const at = Math.round(time);
-  if (shape?.tool) return go({ tool: shape.tool, turn: shape.turn ?? undefined, tab: "tools", at });
   const turn = shape?.turn ?? (y > RULER_HEIGHT && !shape ? turnAt(call, time)?.number : undefined);
-  if (shape && shape.turn === null) return go({ tab: "events", at });
-  go(turn === undefined ? { at } : { turn, tab: "turn", at });
+  if (shape?.tool) go({ tool: shape.tool, turn, tab: "tools", at });
+  else if (shape?.turn === null) go({ tab: "events", at });
+  else go(turn === undefined ? { at } : { turn, tab: "turn", at });
 }
 
-function PositionSlider({ shown, children }: { shown: Shown; children: React.ReactNode }) {
+function PositionSlider({ shown, children }: { shown: Shown; children: ReactNode }) {
   const slider = useRef<HTMLDivElement>(null);
   const { player, end, call, personal } = shown;
   const say = useEffectEvent((time: number) => {
@@ -276,10 +286,11 @@ function Tip(props: { shape: Shape; x: number; y: number; width: number; height:
         ...(y > height / 2 ? { bottom: height - y + 8 } : { top: y + 12 }),
       }}
     >
-      <b className="font-semibold">{tipTitle(shape)}</b>{" "}
-      {rulerText(shape.from, true)}
+      <b className="font-semibold">{tipTitle(shape)}</b> {rulerText(shape.from, true)}
       {shape.to > shape.from && `, ${durationText(shape.to - shape.from)}`}
-      {shape.text && shape.kind !== "mark" && shape.lane !== "tools" && <span className="block">{shape.text}</span>}
+      {shape.text && shape.kind !== "mark" && shape.lane !== "tools" && (
+        <span className="block">{shape.text}</span>
+      )}
     </div>
   );
 }
@@ -312,37 +323,4 @@ function Zoom({ shown, view, onView }: Omit<PictureProps, "tiles">) {
       />
     </div>
   );
-}
-
-/** The width of an element, 0 before it is known. */
-export function useWidth(element: RefObject<HTMLElement | null>): number {
-  const [width, setWidth] = useState(0);
-  useLayoutEffect(() => {
-    if (!element.current) return;
-    setWidth(element.current.clientWidth);
-    const observer = new ResizeObserver(([entry]) => {
-      if (entry) setWidth(Math.floor(entry.contentRect.width));
-    });
-    observer.observe(element.current);
-    return () => observer.disconnect();
-  }, [element]);
-  return width;
-}
-
-/** The colours in force; another theme is another palette. */
-function usePalette(element: RefObject<HTMLElement | null>): Palette | null {
-  const [palette, setPalette] = useState<Palette | null>(null);
-  useLayoutEffect(() => {
-    const read = () => element.current && setPalette(paletteOf(element.current));
-    read();
-    const observer = new MutationObserver(read);
-    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    const forced = window.matchMedia("(forced-colors: active)");
-    forced.addEventListener("change", read);
-    return () => {
-      observer.disconnect();
-      forced.removeEventListener("change", read);
-    };
-  }, [element]);
-  return palette;
 }

@@ -22,6 +22,8 @@ export interface Shown {
   readonly search: Search;
   /** Changes the address; a change that one may want to go back from is an entry of the history. */
   readonly go: (changes: Search, entry?: boolean) => void;
+  /** Asks for the call again. */
+  readonly refresh: () => void;
 }
 
 /** The shapes of a call and their axis in a mode. */

@@ -264,6 +264,15 @@ export function beginOf(turn: Turn): number {
   return caller ?? turn.agent?.begin_ms ?? turn.agent?.end_ms ?? 0;
 }
 
+/** A time this close before the position is the one that was jumped to: going back passes it. */
+const JUST_NOW = 400;
+
+/** The next time after the position, or the last one before it. `times` are in order. */
+export function neighbour(times: readonly number[], at: number, step: 1 | -1): number | undefined {
+  if (step > 0) return times.find((time) => time > at + 1);
+  return times.filter((time) => time < at - JUST_NOW).at(-1);
+}
+
 /** The share of a wait that a tool call took. */
 export function shareOf(tool: Tool, wait: Span): number {
   const to = Math.min(wait.to, tool.end_ms ?? tool.begin_ms);
