@@ -466,6 +466,7 @@ class Room:
             versions=None,
             history=self._history,
             views=Views(folder / "admin" / "views.json"),
+            scenarios=folder / "admin" / "evaluations",
             setup=self._setup,
             alarms=self.alarms,
             log=KeptLog(),

@@ -1442,6 +1442,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/calls/{call_id}/scenario": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a test of a call: a file with the caller's lines and the tools' answers, redacted, that `cordboard call --scenario` plays. Needs `personal` too. */
+        post: operations["make_scenario"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/{call_id}/notes": {
         parameters: {
             query?: never;
@@ -4137,7 +4154,7 @@ export interface components {
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
          */
-        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "evaluations.edit" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
         /** Place */
         Place: {
             /** Context */
@@ -4426,6 +4443,13 @@ export interface components {
              * @description False: numbers are masked and words left out, as the caller lacks the grant `personal`.
              */
             personal: boolean;
+            /**
+             * Recording Kept Days
+             * @description Days for which recordings of its context are kept by the configuration in force; 0: for ever.
+             *     None if the context is not there any more.
+             * @default null
+             */
+            recording_kept_days: number | null;
         };
         /**
          * RecordingRecord
@@ -4592,6 +4616,29 @@ export interface components {
              * @default false
              */
             interrupt: boolean;
+        };
+        /** ScenarioFile */
+        ScenarioFile: {
+            /** Name */
+            name: string;
+            /**
+             * File
+             * @description Path on the engine's machine.
+             */
+            file: string;
+            /**
+             * Text
+             * @description YAML.
+             */
+            text: string;
+        };
+        /** ScenarioName */
+        ScenarioName: {
+            /**
+             * Name
+             * @description Of the scenario; its file is `NAME.yaml`.
+             */
+            name: string;
         };
         /** Secret */
         Secret: {
@@ -8607,6 +8654,41 @@ export interface operations {
                 };
                 content: {
                     "application/zip": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    make_scenario: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScenarioName"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScenarioFile"];
                 };
             };
             /** @description It was refused. */
