@@ -84,7 +84,14 @@ describe("the transcript", () => {
   it("is the same whether the lines come one by one or all at once", () => {
     const more: Line[] = [
       ...LINES,
-      { at_ms: 8_000, type: "tool.answered", ask_id: "1.1", name: "lookup", status: "ok", message: "Sun." },
+      {
+        at_ms: 8_000,
+        type: "tool.answered",
+        ask_id: "1.1",
+        name: "lookup",
+        status: "ok",
+        message: "Sun.",
+      },
       { at_ms: 8_050, type: "agent.text", turn: 1, text: "Sunny.", said_by: "" },
       { at_ms: 8_060, type: "agent.text", turn: 1, text: "All day.", said_by: "" },
       { at_ms: 9_000, type: "agent.interrupted", turn: 1, heard: "Sunny.", heard_ms: 400 },
@@ -149,7 +156,19 @@ describe("the running turn", () => {
     const { turn, uses } = take(NOTHING_YET, [
       ...LINES,
       { at_ms: 8_200, type: "agent.audio_started", turn: 1 },
-      { at_ms: 8_200, type: "turn.latency", turn: 1, endpoint_ms: 480, stt_ms: 0, brain_ms: 520, tts_ms: 150, wire_ms: 50, total_ms: 1_200, vad_ms: 120, filler: false },
+      {
+        at_ms: 8_200,
+        type: "turn.latency",
+        turn: 1,
+        endpoint_ms: 480,
+        stt_ms: 0,
+        brain_ms: 520,
+        tts_ms: 150,
+        wire_ms: 50,
+        total_ms: 1_200,
+        vad_ms: 120,
+        filler: false,
+      },
     ]);
     if (turn === null) throw new Error("there is a turn");
     const { spans, waits } = waterfallOf(turn, uses.values(), 99_000);
@@ -194,7 +213,9 @@ describe("the sound", () => {
     expect(head.place(10, 0.1)).toBeCloseTo(10 + LEAD);
     expect(head.place(10.05, 0.1)).toBeCloseTo(10 + LEAD + 0.1);
     expect(head.place(20, 0.1)).toBeCloseTo(20 + LEAD);
-    const placed = Array.from({ length: 50 }, () => head.place(20, 0.1)).filter((at) => at !== null);
+    const placed = Array.from({ length: 50 }, () => head.place(20, 0.1)).filter(
+      (at) => at !== null,
+    );
     expect(placed.length).toBeLessThan(MOST_WAITING / 0.1 + 2);
     expect(head.waiting(20)).toBeLessThanOrEqual(MOST_WAITING + 0.1);
   });

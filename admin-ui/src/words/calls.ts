@@ -91,7 +91,7 @@ export const words = {
   side: { any: "by either side", caller: "by the caller", agent: "by the agent" },
   saidBy: "Said by",
   numberKind: "How to compare the number",
-  numbers: { number: "Number is", number_prefix: "Begins with", number_last4: "Last four digits" },
+  numbers: { number: "Number is", number_prefix: "Begins with", number_last4: "Ends with" },
   number: "Caller’s number",
   period: "Time of the call",
   periods: {
@@ -167,7 +167,8 @@ export const words = {
     update: (name: string) => `Save changes to “${name}”`,
     delete: (name: string) => `Delete “${name}”…`,
     deleteTitle: (name: string) => `Delete the view “${name}”?`,
-    deleteAbout: "The calls stay. Links to the view show the filters that they have in the address.",
+    deleteAbout:
+      "The calls stay. Links to the view show the filters that they have in the address.",
     deleteYes: "Delete view",
     dialog: "Save as a view",
     about: "Filters and columns are saved; a period is saved with its dates.",

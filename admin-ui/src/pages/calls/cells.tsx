@@ -5,28 +5,45 @@ import type { ReactNode } from "react";
 import type { Schema } from "../../app/api.ts";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import type { Column as TableColumn } from "../../parts/table.tsx";
-import { Duration, Money, Time } from "../../parts/time.tsx";
+import { Duration, Money } from "../../parts/time.tsx";
 import { words } from "../../words/calls.ts";
-import { type Column, isNumber, trackOf } from "./columns.ts";
+import { type Column, isNumber, phoneColumns, trackOf } from "./columns.ts";
 
 export type CallRow = Schema<"CallRow">;
 
 /** Digits of a configuration's digest that people compare. */
 export const SHORT_DIGEST = 6;
 
-const ON_A_PHONE: readonly Column[] = ["started_at", "caller_number", "outcome", "duration_ms"];
-
 /** The columns of the list, in the page's order. */
-export function tableColumns(columns: readonly Column[]): TableColumn<CallRow>[] {
-  return columns.map((name) => ({
+export function tableColumns(columns: readonly Column[], phone: boolean): TableColumn<CallRow>[] {
+  return (phone ? phoneColumns(columns) : columns).map((name) => ({
     id: name,
     head: words.columns[name],
     cell: CELLS[name],
-    width: trackOf(name),
+    width: trackOf(name, phone),
     align: isNumber(name) ? "end" : "start",
-    // If none of these was chosen, a phone shows what was.
-    wide: !ON_A_PHONE.includes(name) && columns.some((each) => ON_A_PHONE.includes(each)),
   }));
+}
+
+const ofToday = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const ofThisYear = new Intl.DateTimeFormat(undefined, {
+  month: "short",
+  day: "numeric",
+  hour: "numeric",
+  minute: "2-digit",
+});
+const older = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+
+/** When a call began, as short as it can be told; the tooltip has the second and the zone. */
+function Began({ at, now }: { at: Date; now: Date }) {
+  const today = at.toDateString() === now.toDateString();
+  const shape = today ? ofToday : at.getFullYear() === now.getFullYear() ? ofThisYear : older;
+  return (
+    <time dateTime={at.toISOString()} title={full.format(at)}>
+      {shape.format(at)}
+    </time>
+  );
 }
 
 export const callerOf = (row: CallRow): string =>
@@ -52,7 +69,8 @@ export function Outcome({ outcome, reason }: { outcome: string; reason: string }
   );
 }
 
-const yesOrNo = (value: boolean) => (value ? words.yes : <span className="text-muted">{words.no}</span>);
+const yesOrNo = (value: boolean) =>
+  value ? words.yes : <span className="text-muted">{words.no}</span>;
 
 const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
   started_at: (row) => (
@@ -63,7 +81,7 @@ const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
       className="hover:underline"
       onClick={(event) => event.stopPropagation()}
     >
-      <Time at={row.started_at} />
+      <Began at={new Date(row.started_ms)} now={new Date()} />
     </Link>
   ),
   caller_number: (row) => (

@@ -1,18 +1,18 @@
 // The columns of the call history. Names are those of `CallRow`, which saved views keep.
 
 const TRACKS = {
-  started_at: "10.5rem",
-  caller_number: "minmax(8rem, 1.4fr)",
+  started_at: "8.5rem",
+  caller_number: "minmax(8.5rem, 1.4fr)",
   called_number: "6rem",
   context: "minmax(5rem, 1fr)",
-  outcome: "minmax(9rem, 1.6fr)",
-  duration_ms: "5rem",
+  outcome: "minmax(12rem, 1.8fr)",
+  duration_ms: "4.75rem",
   waited_ms: "6rem",
-  turns: "4rem",
+  turns: "3.5rem",
   interruptions: "6.5rem",
-  tools: "minmax(7rem, 1.6fr)",
+  tools: "minmax(8rem, 1.6fr)",
   troubles: "minmax(5.5rem, 1fr)",
-  cost: "5.5rem",
+  cost: "6rem",
   recorded: "5.5rem",
   review: "5.5rem",
   tags: "minmax(6rem, 1fr)",
@@ -32,13 +32,28 @@ export const USUAL_COLUMNS: readonly Column[] = [
   "outcome",
   "duration_ms",
   "waited_ms",
-  "turns",
   "tools",
   "cost",
 ];
 
+/** What fits beside each other on a phone. */
+const PHONE_TRACKS: Partial<Record<Column, string>> = {
+  started_at: "6.5rem",
+  caller_number: "minmax(0, 1fr)",
+  outcome: "7rem",
+  duration_ms: "4rem",
+};
+
+/** The columns that are shown on a phone: the usual few of the chosen ones, or else all. */
+export function phoneColumns(columns: readonly Column[]): readonly Column[] {
+  const few = columns.filter((each) => each in PHONE_TRACKS);
+  return few.length > 0 ? few : columns;
+}
+
 /** The width of a column, as a track of a CSS grid. */
-export const trackOf = (column: Column): string => TRACKS[column];
+export function trackOf(column: Column, phone: boolean): string {
+  return (phone && PHONE_TRACKS[column]) || TRACKS[column];
+}
 
 const NUMBERS: readonly Column[] = ["duration_ms", "waited_ms", "turns", "interruptions", "cost"];
 

@@ -43,7 +43,7 @@ const largest = (values: readonly number[]) => (values.length ? Math.max(...valu
 
 function numbersOf(call: CallRecord): Record<Measure, string | number | null> {
   const { row, turns, tools, marks } = call;
-  const waits = turns.flatMap((turn) => turn.answer_ms ?? turn.waited["total"] ?? []);
+  const waits = turns.flatMap((turn) => turn.answer_ms ?? turn.waited.total ?? []);
   const stage = (name: Stage) => median(turns.flatMap((turn) => turn.waited[name] ?? []));
   const ran = tools.flatMap((use) => (use.end_ms === null ? [] : use.end_ms - use.begin_ms));
   return {

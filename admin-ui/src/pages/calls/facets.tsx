@@ -5,19 +5,19 @@ import { Button } from "../../parts/button.tsx";
 import { Checkbox, Field, NumberInput, TextInput } from "../../parts/field.tsx";
 import { words } from "../../words/calls.ts";
 import { SHORT_DIGEST } from "./cells.tsx";
-import { CHOICES, type Choice, type Filters, toggled } from "./search.ts";
+import { CHOICES, type Choice, type Filters, NONE, toggled } from "./search.ts";
 
 export type Counts = Record<string, Record<string, number>>;
 
 export interface FacetsProps {
   filters: Filters;
   counts: Counts;
-  onChange: (change: Partial<Filters> | { [Name in keyof Filters]?: undefined }) => void;
+  onChange: (change: Filters) => void;
 }
 
 /** A value as people read it. */
 export function valueText(name: string, value: string): string {
-  if (value === "") return words.empty;
+  if (value === NONE) return words.empty;
   if (name === "outcome") return words.outcomes[value] ?? value;
   if (name === "config") return value.slice(0, SHORT_DIGEST);
   if (name === "reason") return value.replaceAll("_", " ");
@@ -31,7 +31,7 @@ export function Facets({ filters, counts, onChange }: FacetsProps) {
         <Facet
           key={name}
           name={name}
-          counts={counts[name] ?? {}}
+          counts={named(counts[name])}
           chosen={filters[name] ?? []}
           onToggle={(value) => onChange({ [name]: toggled(filters, name, value) })}
         />
@@ -40,6 +40,10 @@ export function Facets({ filters, counts, onChange }: FacetsProps) {
     </div>
   );
 }
+
+/** The counts with a name for calls that have no value. */
+const named = (counts: Record<string, number> = {}) =>
+  Object.fromEntries(Object.entries(counts).map(([value, count]) => [value || NONE, count]));
 
 const SHOWN = 6;
 
@@ -56,7 +60,7 @@ function Facet({ name, counts, chosen, onToggle }: FacetProps) {
   const values = [...new Set([...Object.keys(counts), ...chosen])].sort(
     (a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || (a < b ? -1 : 1),
   );
-  const worth = values.length > 1 || values.some((each) => each !== "") || chosen.length > 0;
+  const worth = values.length > 1 || values.some((each) => each !== NONE) || chosen.length > 0;
   if (!worth) return null;
   const shown = all ? values : values.filter((v, place) => place < SHOWN || chosen.includes(v));
   const rest = values.length - shown.length;

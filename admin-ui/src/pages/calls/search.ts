@@ -35,35 +35,44 @@ const SIDES = ["caller", "agent"] as const;
 
 export type Choice = (typeof CHOICES)[number];
 
-export type Filters = { [Name in Choice]?: string[] } & {
-  [Name in (typeof TEXTS)[number]]?: string;
-} & { [Name in (typeof WHOLES)[number]]?: number } & { who?: (typeof SIDES)[number] };
+/** In the address, where a value cannot be empty: calls that have none, such as no review. */
+export const NONE = "(none)";
 
-export type Filter = keyof Filters;
+/** As the engine takes them. */
+export type Query = { [Name in Choice]?: string[] } & {
+  [Name in (typeof TEXTS)[number]]?: string;
+} & {
+  [Name in (typeof WHOLES)[number]]?: number;
+} & { who?: (typeof SIDES)[number] };
+
+export type Filter = keyof Query;
+
+/** As pages change them: undefined takes a filter away. */
+export type Filters = { [Name in Filter]?: Query[Name] | undefined };
 
 export type Search = Filters & {
-  columns?: Column[];
+  columns?: Column[] | undefined;
   /** Id of the saved view that was opened. */
-  view?: string;
+  view?: string | undefined;
   /** Ids of two calls. */
-  compare?: [string, string];
+  compare?: [string, string] | undefined;
 };
 
 export function search(raw: Raw): Search {
   const found: Search = { ...filtersOf(raw) };
-  const columns = texts(raw["columns"])?.filter(isColumn);
+  const columns = texts(raw.columns)?.filter(isColumn);
   if (columns?.length) found.columns = columns;
-  const view = text(raw["view"]);
+  const view = text(raw.view);
   if (view !== undefined) found.view = view;
-  const compared = texts(raw["compare"])?.flatMap((each) => each.split(","));
+  const compared = texts(raw.compare)?.flatMap((each) => each.split(","));
   const [one, other] = compared ?? [];
   if (one && other && one !== other) found.compare = [one, other];
   return found;
 }
 
 /** The filters alone; what is no filter, or no value of one, is left out. */
-export function filtersOf(raw: Raw): Filters {
-  const found: Filters = {};
+export function filtersOf(raw: Raw): Query {
+  const found: Query = {};
   for (const name of CHOICES) {
     const chosen = texts(raw[name]);
     if (chosen) found[name] = chosen;
@@ -76,15 +85,18 @@ export function filtersOf(raw: Raw): Filters {
     const given = whole(raw[name]);
     if (given !== undefined) found[name] = given;
   }
-  const who = oneOf(raw["who"], SIDES);
+  const who = oneOf(raw.who, SIDES);
   // Without words there is nothing that a side could have said.
   if (who !== undefined && found.text !== undefined) found.who = who;
   return found;
 }
 
 /** As the engine takes them: times with a zone, since a bare day would be one of its own zone. */
-export function queryOf(filters: Filters): Filters {
+export function queryOf(filters: Filters): Query {
   const query = filtersOf(filters);
+  for (const name of CHOICES) {
+    if (query[name]) query[name] = query[name].map((each) => (each === NONE ? "" : each));
+  }
   for (const name of ["since", "until"] as const) {
     const at = query[name] === undefined ? undefined : momentOf(query[name]);
     if (at) query[name] = at.toISOString();
@@ -104,7 +116,7 @@ export function toView(filters: Filters): Record<string, string[]> {
   return Object.fromEntries(
     Object.entries(filtersOf(filters)).map(([name, value]) => [
       name,
-      (Array.isArray(value) ? value : [value]).map(String),
+      (Array.isArray(value) ? value : [value]).map((each) => (each === NONE ? "" : String(each))),
     ]),
   );
 }
@@ -115,7 +127,11 @@ export function fromView(view: {
   filters: Record<string, string[]>;
   columns: string[];
 }): Search {
-  return search({ ...view.filters, columns: view.columns, view: view.id });
+  const filters = Object.entries(view.filters).map(([name, values]) => [
+    name,
+    values.map((each) => each || NONE),
+  ]);
+  return search({ ...Object.fromEntries(filters), columns: view.columns, view: view.id });
 }
 
 /** True if both find the same calls and show the same columns. */
@@ -136,10 +152,34 @@ export function toggled(filters: Filters, name: Choice, value: string): string[]
   return after.length > 0 ? after : undefined;
 }
 
+/** The filters one by one, each with one value, for people to see and to take away. */
+export function partsOf(filters: Filters): { name: Filter; value: string }[] {
+  return Object.entries(filtersOf(filters)).flatMap(([name, values]) =>
+    (Array.isArray(values) ? values : [values]).map((value) => ({
+      name: name as Filter,
+      value: String(value),
+    })),
+  );
+}
+
+/** The change that takes one of them away. */
+export function without(filters: Filters, name: Filter, value: string): Filters {
+  const choice = CHOICES.find((each) => each === name);
+  if (choice) return { [choice]: toggled(filters, choice, value) };
+  return name === "text" ? { text: undefined, who: undefined } : { [name]: undefined };
+}
+
+/** A day some days ago, in the viewer's zone, as filters name it. */
+export function dayAgo(days: number, now = new Date()): string {
+  const day = new Date(now.getFullYear(), now.getMonth(), now.getDate() - days);
+  const two = (value: number) => String(value).padStart(2, "0");
+  return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
+}
+
 /** How many calls match, from the counts of a filter that each call has one value of. */
 export function totalOf(counts: Record<string, number> | undefined, chosen?: string[]): number {
   const all = Object.entries(counts ?? {});
-  const counted = chosen ? all.filter(([value]) => chosen.includes(value)) : all;
+  const counted = chosen ? all.filter(([value]) => chosen.includes(value || NONE)) : all;
   return counted.reduce((sum, [, count]) => sum + count, 0);
 }
 

@@ -26,7 +26,8 @@ const SHAPES = {
   /** "1:07" */
   clock: clockText,
   /** "2.4 s" */
-  seconds: (ms: number) => (ms < 60_000 ? `${(Math.max(0, ms) / 1_000).toFixed(1)} s` : clockText(ms)),
+  seconds: (ms: number) =>
+    ms < 60_000 ? `${(Math.max(0, ms) / 1_000).toFixed(1)} s` : clockText(ms),
 };
 
 export interface ElapsedProps {

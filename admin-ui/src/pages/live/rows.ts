@@ -33,7 +33,7 @@ export function toolsOf({ tools }: LiveRow): { running: string[]; calls: number;
 
 /** The last words of either side. */
 export function lastWords({ last }: LiveRow): { who: string; text: string } | null {
-  return last ? { who: String(last["who"]), text: String(last["text"]) } : null;
+  return last ? { who: String(last.who), text: String(last.text) } : null;
 }
 
 /** The values of a field among the calls, for its filter; also chosen ones that no call has now. */
@@ -58,7 +58,7 @@ const begun = (row: LiveRow) => Date.parse(row.started_at);
 /** Moment since which the caller has been waiting; of one who does not wait the end of time. */
 const waitsSince = (row: LiveRow) =>
   row.waiting_since_ms === null ? Number.POSITIVE_INFINITY : begun(row) + row.waiting_since_ms;
-const cost = (row: LiveRow) => Number(row.cost?.["amount"] ?? 0);
+const cost = (row: LiveRow) => Number(row.cost?.amount ?? 0);
 const up = (a: number, b: number) => (a === b ? 0 : a - b);
 
 const COMPARED: Record<Order, (a: LiveRow, b: LiveRow) => number> = {

@@ -6,29 +6,29 @@ export type Order = (typeof ORDERS)[number];
 
 export interface Search {
   /** Id of the open call. */
-  call?: string;
-  context?: string[];
-  provider?: string[];
-  state?: string[];
+  call?: string | undefined;
+  context?: string[] | undefined;
+  provider?: string[] | undefined;
+  state?: string[] | undefined;
   /** Within number, name, words, id or dialled number. */
-  text?: string;
+  text?: string | undefined;
   /** Only calls with troubles or failed tools. */
-  troubled?: true;
-  order?: Order;
+  troubled?: true | undefined;
+  order?: Order | undefined;
 }
 
 export function search(raw: Raw): Search {
   const found: Search = {};
-  const call = text(raw["call"]);
+  const call = text(raw.call);
   if (call !== undefined) found.call = call;
   for (const name of ["context", "provider", "state"] as const) {
     const chosen = texts(raw[name]);
     if (chosen) found[name] = chosen;
   }
-  const words = text(raw["text"]);
+  const words = text(raw.text);
   if (words !== undefined) found.text = words;
-  if (flag(raw["troubled"])) found.troubled = true;
-  const order = oneOf(raw["order"], ORDERS);
+  if (flag(raw.troubled)) found.troubled = true;
+  const order = oneOf(raw.order, ORDERS);
   if (order !== undefined && order !== "oldest") found.order = order;
   return found;
 }

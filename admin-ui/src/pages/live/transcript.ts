@@ -19,7 +19,15 @@ export interface ToolUse {
 
 export type Entry =
   | { kind: "caller"; key: string; at_ms: number; turn: number; text: string }
-  | { kind: "agent"; key: string; at_ms: number; turn: number; text: string; heard: string | null; by: string }
+  | {
+      kind: "agent";
+      key: string;
+      at_ms: number;
+      turn: number;
+      text: string;
+      heard: string | null;
+      by: string;
+    }
   | { kind: "tool"; key: string; at_ms: number; use: ToolUse }
   | { kind: "mark"; key: string; at_ms: number; type: string; text: string; who: string };
 
@@ -109,8 +117,8 @@ class Taking {
   }
 
   line(line: Line): void {
-    const at_ms = number(line["at_ms"]);
-    const type = text(line["type"]);
+    const at_ms = number(line.at_ms);
+    const type = text(line.type);
     this.#state = { ...this.#state, last_ms: Math.max(this.#state.last_ms, at_ms) };
     if (type.startsWith("tool.")) this.#tool(type, at_ms, line);
     else if (type.startsWith("turn.")) this.#latency(type, line);
@@ -119,44 +127,44 @@ class Taking {
   }
 
   #talk(type: string, at_ms: number, line: Line): void {
-    const turn = number(line["turn"]);
+    const turn = number(line.turn);
     if (type === "call.bound") {
-      this.#set({ tools: Array.isArray(line["tools"]) ? line["tools"].map(String) : [] });
+      this.#set({ tools: Array.isArray(line.tools) ? line.tools.map(String) : [] });
     } else if (type === "caller.started") {
       this.#set({ callerSpeaks: true });
     } else if (type === "caller.stopped") {
-      this.#set({ turn: begun(turn, number(line["last_speech_ms"]), at_ms) });
+      this.#set({ turn: begun(turn, number(line.last_speech_ms), at_ms) });
     } else if (type === "caller.text") {
-      const said = text(line["understood"]) || text(line["text"]);
+      const said = text(line.understood) || text(line.text);
       this.#set({ callerSpeaks: false });
       this.#step(turn, { understood_ms: at_ms });
       this.#add({ kind: "caller", key: this.#key(at_ms), at_ms, turn, text: said });
     } else if (type === "agent.text") {
       this.#step(turn, { worded_ms: this.#state.turn?.worded_ms ?? at_ms });
-      this.#answer(turn, at_ms, text(line["text"]), text(line["said_by"]));
+      this.#answer(turn, at_ms, text(line.text), text(line.said_by));
     } else if (type === "agent.audio_started") {
       this.#step(turn, { sounded_ms: this.#state.turn?.sounded_ms ?? at_ms });
     } else if (type === "agent.interrupted") {
-      this.#cut(turn, text(line["heard"]));
+      this.#cut(turn, text(line.heard));
     } else if (type === "call.ended") {
-      this.#set({ ended: { outcome: text(line["outcome"]), reason: text(line["reason"]) } });
+      this.#set({ ended: { outcome: text(line.outcome), reason: text(line.reason) } });
     }
   }
 
   #tool(type: string, at_ms: number, line: Line): void {
-    const id = text(line["ask_id"]);
+    const id = text(line.ask_id);
     if (type === "tool.asked") {
-      const given = line["arguments"];
+      const given = line.arguments;
       const use: ToolUse = {
         id,
-        name: text(line["name"]),
-        turn: number(line["turn"]),
+        name: text(line.name),
+        turn: number(line.turn),
         from_ms: at_ms,
         to_ms: null,
         arguments: given && typeof given === "object" ? { ...given } : {},
         status: "",
         message: "",
-        parent: text(line["parent"]),
+        parent: text(line.parent),
       };
       this.#uses.set(id, use);
       this.#add({ kind: "tool", key: `tool-${id}`, at_ms, use });
@@ -181,7 +189,7 @@ class Taking {
           : [],
       ),
     );
-    this.#step(number(line["turn"]), { stages });
+    this.#step(number(line.turn), { stages });
   }
 
   /** One answer is one entry, however many sentences it comes in. */
@@ -197,18 +205,19 @@ class Taking {
   }
 
   #cut(turn: number, heard: string): void {
-    const place = this.#entries.findLastIndex((each) => each.kind === "agent");
+    const answer = (each: Entry) => each.kind === "agent" && each.turn === turn;
+    const place = this.#entries.map(answer).lastIndexOf(true);
     const entry = this.#entries[place];
-    if (entry?.kind === "agent" && entry.turn === turn) this.#entries[place] = { ...entry, heard };
+    if (entry?.kind === "agent") this.#entries[place] = { ...entry, heard };
   }
 
   #mark(type: string, at_ms: number, line: Line): void {
-    const said = [line["key"], line["kind"], line["where"], line["destination"], line["question"]]
-      .concat([line["text"], line["message"], line["reason"], line["answer"], line["error"]])
+    const said = [line.key, line.kind, line.where, line.destination, line.question]
+      .concat([line.text, line.message, line.reason, line.answer, line.error])
       .map(text)
       .filter(Boolean);
     const key = this.#key(at_ms);
-    this.#add({ kind: "mark", key, at_ms, type, text: said.join(": "), who: text(line["who"]) });
+    this.#add({ kind: "mark", key, at_ms, type, text: said.join(": "), who: text(line.who) });
   }
 
   #step(turn: number, more: Partial<RunningTurn>): void {
