@@ -70,7 +70,7 @@ TICKET = Endpoint(
 
 @pytest.fixture
 def app(room: Room) -> AdminApplication:
-    return AdminApplication((OPEN, TICKET), room.services, Guard(AdminUi()))
+    return AdminApplication((OPEN, TICKET), room.services, Guard(AdminUi()), room.page)
 
 
 async def visit(browser: Browser, app: AdminApplication, path: str = "/echo", *more: str) -> Visit:
@@ -191,7 +191,7 @@ async def test_rights_that_another_process_withdrew_are_noticed_in_time(room: Ro
     room.services.sockets = OpenSockets(
         room.accounts, room.services.run, room.services.internal_error, check_seconds=0.02
     )
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page)
     room.add("vera", Role.VIEWER)
     seen = await visit(room.browser("vera"), app)
     room.clock.now += 3_600
@@ -199,7 +199,7 @@ async def test_rights_that_another_process_withdrew_are_noticed_in_time(room: Ro
 
 
 async def test_nobody_watches_on_with_rights_that_cannot_be_looked_at(room: Room) -> None:
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page)
     room.add("vera", Role.VIEWER)
     seen = await visit(room.browser("vera"), app)
 
@@ -236,7 +236,7 @@ async def test_sockets_are_limited_for_all_and_for_each_and_take_no_place_of_req
     room.services.sockets = OpenSockets(
         room.accounts, room.services.run, room.services.internal_error, most=3, most_of_one=2
     )
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), most_at_once=1)
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page, most_at_once=1)
     for name in ("vera", "paul"):
         room.add(name, Role.VIEWER)
     vera, paul = room.browser("vera"), room.browser("paul")
