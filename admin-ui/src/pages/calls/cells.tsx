@@ -64,7 +64,9 @@ export function Outcome({ outcome, reason }: { outcome: string; reason: string }
     <span className="flex items-center gap-1.5 truncate">
       <StatusDot tone={TONES[outcome] ?? "neutral"} />
       <span>{words.outcomes[outcome] ?? outcome}</span>
-      {reason && <span className="truncate text-muted">{reason.replaceAll("_", " ")}</span>}
+      {reason && (
+        <span className="truncate text-muted phone:hidden">{reason.replaceAll("_", " ")}</span>
+      )}
     </span>
   );
 }

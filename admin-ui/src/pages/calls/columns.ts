@@ -38,10 +38,9 @@ export const USUAL_COLUMNS: readonly Column[] = [
 
 /** What fits beside each other on a phone. */
 const PHONE_TRACKS: Partial<Record<Column, string>> = {
-  started_at: "6.5rem",
+  started_at: "8rem",
   caller_number: "minmax(0, 1fr)",
-  outcome: "7rem",
-  duration_ms: "4rem",
+  outcome: "7.5rem",
 };
 
 /** The columns that are shown on a phone: the usual few of the chosen ones, or else all. */
