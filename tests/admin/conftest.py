@@ -146,6 +146,7 @@ class LiveOperator:
     """Stands in for `OperatorControl`; the real one is tried in tests/calls/test_operator.py."""
 
     delay_ms = 1_500
+    listened = 0
 
     def __init__(self, call: LiveCall) -> None:
         self._call = call
@@ -217,6 +218,7 @@ class LiveCall:
     state: CallState = CallState.TALKING
     cost: float | None = 0.25
     currency: str = "EUR"
+    recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
     line: LiveLine = field(default_factory=LiveLine)

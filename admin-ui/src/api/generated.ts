@@ -3574,9 +3574,19 @@ export interface components {
              * Recording
              * @enum {string}
              */
-            recording: "off" | "on" | "paused";
+            recording: "off" | "asking" | "on" | "paused" | "muted";
             /** Troubles */
             troubles: number;
+            /** Transport */
+            transport: string;
+            /** Test */
+            test: boolean;
+            /** Queued Ms */
+            queued_ms: number;
+            /** Watched */
+            watched: number;
+            /** Listened */
+            listened: number;
         };
         /** Lock */
         Lock: {
