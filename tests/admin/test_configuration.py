@@ -385,6 +385,8 @@ async def test_of_two_who_publish_at_once_the_second_gets_both_changes(
     clash = await put(anna, "/config", {"text": text.replace("Hello.", "Hi."), "base": base})
     conflicts = clash.json()["error"]["conflicts"]
     assert (clash.json()["error"]["merged"], conflicts[0]["line"]) == (None, 5)
+    kept = clash.json()["error"]["with_ours"].splitlines(keepends=True)
+    assert kept[conflicts[0]["at"] - 1] == conflicts[0]["ours"]
     results = [entry["result"] for entry in room.entries()]
     assert sorted(results) == ["done"] * 4 + ["failed"] * 2
 
