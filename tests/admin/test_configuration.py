@@ -136,6 +136,7 @@ async def test_the_schema_says_all_that_a_form_needs(anna: Browser) -> None:
     context = known["Context"]["properties"]
     assert context["provider"]["reference"] == "providers"
     assert context["on_failure"]["reference"] == "destinations"
+    assert "withheld" in context["greeting"]["placeholders"]["caller_number"]
     assert context["pre_call_timeout_ms"]["unit"] == "ms"
     assert context["pre_call_timeout_ms"]["expected"] == "a whole number from 50 to 30000"
     assert [each["order"] for each in context.values()] == [*range(len(context))]
