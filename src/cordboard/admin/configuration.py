@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-<<<<<<< HEAD
 from dataclasses import asdict
-from functools import partial
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
-=======
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
->>>>>>> main
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -307,7 +302,8 @@ async def publish_config(ask: Ask) -> Published:
     """Write a draft to the file, if it is in order and the file is still the one it was made from,
     and put it into force.
 
-    409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only` has a `patch`.
+    409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only`
+    has a `patch`.
     """
     body: ToPublish = ask.body
     return await _publish(ask, body.text, body.base, Author(ask.who.name, body.comment, "page"))
