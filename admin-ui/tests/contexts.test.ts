@@ -255,7 +255,7 @@ test("conflicts are decided one by one", () => {
 });
 
 test("an address with nonsense shows the page without it", () => {
-  expect(search({ at: 4, draft: "../x", tab: "x", from: "zz", to: "abcd" })).toEqual({ to: "abcd" });
+  expect(search({ at: "", draft: "../x", tab: "x", from: "zz", to: "abcd" })).toEqual({ to: "abcd" });
   expect(search({ at: "providers.local", tab: "versions", draft: "d-1" })).toEqual({
     at: "providers.local",
     tab: "versions",

@@ -4,6 +4,7 @@ export const words = {
   title: "Contexts",
   edit: "Edit",
   versions: "Versions",
+  noPart: (key: string) => `The configuration has no ${key}.`,
   parts: "Parts of the configuration",
   part: "Part",
   general: "General",
@@ -57,6 +58,8 @@ export const words = {
   done: "Done",
   undo: "Undo",
   redo: "Redo",
+  changedMark: "changed",
+  kinds: { added: "added", removed: "removed", changed: "changed" },
   changed: { now: "next call", idle: "when idle", restart: "restart" },
   effects: {
     now: "takes effect for the next call",
@@ -181,8 +184,8 @@ export const words = {
     restoreTitle: (version: string) => `Restore ${version}`,
     restoreAbout: "Its text becomes a new version, if an engine can run with it now. No version is lost.",
     restored: "Restored",
-    show: "Show",
-    back: "Back to the list",
+    restoreNow: "Restore",
+    close: "Close",
     empty: "No version is kept yet",
   },
 } as const;

@@ -1,12 +1,15 @@
 // A draft of the configuration: its text, the engine's verdict on it, and what waits to be done.
 // Form and YAML are two ways to change the one text. Requests go out one at a time, and an answer
 // about a text that has changed meanwhile is dropped, so the last change wins. No React, no DOM.
-import { type Block, outline } from "./outline.ts";
+import { type Block, outline, type Place } from "./outline.ts";
 
 import type { components } from "../../api/generated.ts";
 
-export type Checked = components["schemas"]["Checked"];
-export type Edited = components["schemas"]["Edited"];
+/** The client reads tuples as arrays. */
+export type Checked = Omit<components["schemas"]["Checked"], "places"> & {
+  readonly places: Readonly<Record<string, Place>>;
+};
+export type Edited = Checked & { readonly text: string; readonly touched: Lines };
 export type Edit = components["schemas"]["Edits"]["edits"][number];
 export type Problem = components["schemas"]["Problem"];
 export type Lines = readonly (readonly number[])[];

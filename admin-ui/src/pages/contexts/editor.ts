@@ -55,7 +55,7 @@ export class YamlEditor {
       parent,
       state: EditorState.create({
         doc: options.text,
-        extensions: [base(options.label), yamlExtensions(options), follow(options)],
+        extensions: [yamlExtensions(options), follow(options)],
       }),
     });
   }
@@ -73,11 +73,11 @@ export class YamlEditor {
     this.#flash(touched);
   }
 
-  /** Light the lines of a key, and scroll to them; null lights none. */
-  light(lines: readonly [number, number] | null): void {
+  /** Light the lines of a key; null lights none. */
+  light(lines: readonly [number, number] | null, scroll: boolean): void {
     const { doc } = this.#view.state;
     const effects: StateEffect<unknown>[] = [setLit.of({ kind: "lit", lines: lines ? [lines] : [] })];
-    if (lines && lines[0] <= doc.lines) {
+    if (scroll && lines && lines[0] <= doc.lines) {
       const begin = doc.line(lines[0]).from;
       effects.push(EditorView.scrollIntoView(begin, { y: "nearest", yMargin: 60 }));
     }
@@ -189,6 +189,18 @@ function writing(options: { readOnly: boolean; onText: (text: string) => void })
   });
 }
 
+/** YAML without the page around it: colours, numbers, keys, and the line ends of the text. */
+export function yamlBase(label: string, text: string): Extension {
+  return [
+    base(label),
+    EditorState.lineSeparator.of(lineEnd(text)),
+    lineNumbers(),
+    indentUnit.of("  "),
+    yaml(),
+    syntaxHighlighting(COLOURS),
+  ];
+}
+
 function yamlExtensions(options: YamlOptions): Extension {
   const holes = new MatchDecorator({
     regexp: /«secret:(\d+)»/g,
@@ -196,14 +208,10 @@ function yamlExtensions(options: YamlOptions): Extension {
       Decoration.replace({ widget: new Hole(number, options.hole(number)) }),
   });
   return [
-    EditorState.lineSeparator.of(lineEnd(options.text)),
-    lineNumbers(),
+    yamlBase(options.label, options.text),
     lintGutter(),
     highlightActiveLine(),
     highlightSelectionMatches(),
-    indentUnit.of("  "),
-    yaml(),
-    syntaxHighlighting(COLOURS),
     matches(holes, true),
     lit,
     writing(options),

@@ -37,7 +37,7 @@ export function isMapping(value: unknown): value is Record<string | number, unkn
 }
 
 /** Blocks of all keys and items, in the order of the text. */
-export function outline(tree: unknown, places: Record<string, Place>, text: string): Block[] {
+export function outline(tree: unknown, places: Readonly<Record<string, Place>>, text: string): Block[] {
   const lines = text.split(/\r?\n/);
   const starts = [...walk(tree, [])]
     .flatMap((path) => {

@@ -1,30 +1,29 @@
-// The address of the page: which section, which draft, which versions.
+// The address of the page: which part of the file, which draft, which versions.
+import { oneOf, text } from "../../app/search.ts";
 
 export interface Search {
-  /** Section of the file that is shown, as the engine writes keys: `providers.local`. */
-  readonly at?: string;
-  readonly draft?: string;
-  readonly tab?: "versions";
-  /** Digests of two versions; without `to`, the file. */
-  readonly from?: string;
-  readonly to?: string;
+  /** Part of the file, as the engine writes keys: `providers.local`. A context is in the path. */
+  readonly at?: string | undefined;
+  readonly draft?: string | undefined;
+  readonly tab?: "versions" | undefined;
+  /** Versions to compare; without `to`, with the file. */
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
 }
 
 export function search(raw: Record<string, unknown>): Search {
-  const { at, draft, tab, from, to } = raw;
   return {
-    ...(isText(at) && at.length <= 1_000 ? { at } : {}),
-    ...(isText(draft) && /^[a-z0-9][a-z0-9-]{0,63}$/.test(draft) ? { draft } : {}),
-    ...(tab === "versions" ? { tab } : {}),
-    ...(isDigest(from) ? { from } : {}),
-    ...(isDigest(to) ? { to } : {}),
+    at: text(raw.at)?.slice(0, 1_000),
+    draft: like(raw.draft, /^[a-z0-9][a-z0-9-]{0,63}$/),
+    tab: oneOf(raw.tab, ["versions"]),
+    from: like(raw.from, DIGEST),
+    to: like(raw.to, DIGEST),
   };
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === "string" && value !== "";
-}
+const DIGEST = /^[0-9a-f]{4,64}$/;
 
-function isDigest(value: unknown): value is string {
-  return isText(value) && /^[0-9a-f]{4,64}$/.test(value);
+function like(raw: unknown, pattern: RegExp): string | undefined {
+  const given = text(raw);
+  return given !== undefined && pattern.test(given) ? given : undefined;
 }

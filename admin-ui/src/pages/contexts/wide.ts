@@ -1,0 +1,3 @@
+import { useSyncExternalStore } from "react";
+
+const wide = () => window.matchMedia("(width >= 56.25rem)");
