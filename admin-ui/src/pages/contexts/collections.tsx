@@ -8,7 +8,7 @@ import { Menu } from "../../parts/menu.tsx";
 import { words } from "../../words/contexts.ts";
 import { Control, Fold, Nested, Words } from "./fields.tsx";
 import { removeAt, setAt, useForm } from "./form.ts";
-import { at, dotted, isMapping, type Path } from "./outline.ts";
+import { at, isMapping, type Path } from "./outline.ts";
 import { chosen, type Kind, kindOf, newValue, type Schema } from "./schema.ts";
 
 /** A list of texts, names or numbers. */
@@ -84,7 +84,7 @@ function AddItem(props: {
   return (
     <Select
       aria-label={`${words.addItem}: ${label}`}
-      id={undefined}
+      aria-invalid={undefined}
       value=""
       onValue={(name) => name && onAdd(name)}
       options={[
@@ -179,7 +179,7 @@ export function Entries(props: {
             <Nested path={here} kind={innerKind} schema={inner} label={name} />
           </Fold>
         ) : (
-          <div key={name} data-path={JSON.stringify(here)} data-key={dotted(here)} className="flex items-end gap-1">
+          <div key={name} data-path={JSON.stringify(here)} className="flex items-end gap-1">
             <div className="min-w-0 flex-1">
               <Field label={<span className="font-mono text-xs">{name}</span>}>
                 <Control path={here} schema={inner} required label={name} />

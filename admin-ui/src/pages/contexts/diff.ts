@@ -1,21 +1,5 @@
-// Differences, for people: of texts by lines, and of values in words.
-import type { DiffLine } from "../../parts/code.tsx";
+// Differences of values, in words.
 import { at, dotted, isMapping, type Path } from "./outline.ts";
-
-/** A unified diff, as the engine gives it, line by line; without its two lines of file names. */
-export function diffLines(lines: readonly string[]): DiffLine[] {
-  const found: DiffLine[] = [];
-  let [old, now] = [0, 0];
-  for (const line of lines.slice(2)) {
-    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line);
-    const text = line.slice(1).replace(/\r?\n$/, "");
-    if (hunk) [old, now] = [Number(hunk[1]), Number(hunk[2])];
-    else if (line.startsWith("+")) found.push({ kind: "added", old: null, new: now++, text });
-    else if (line.startsWith("-")) found.push({ kind: "removed", old: old++, new: null, text });
-    else if (line.startsWith(" ")) found.push({ kind: "same", old: old++, new: now++, text });
-  }
-  return found;
-}
 
 export type ValueChange =
   | { readonly kind: "added" | "removed" | "changed" }

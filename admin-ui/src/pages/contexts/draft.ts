@@ -48,6 +48,7 @@ const AGAIN_AFTER_MS = 1_000;
 export class Draft {
   /** Receives a text that the form has made, and the lines that are new in it. */
   onEdited: (text: string, touched: Lines) => void = () => {};
+  closed = false;
 
   #state: State;
   #listeners = new Set<() => void>();
@@ -101,14 +102,15 @@ export class Draft {
   /** Save what is not saved yet. */
   async flush(): Promise<void> {
     await this.#saving;
-    if (this.#state.saved !== "saved") await this.#save();
+    if (this.#state.saved !== "saved" && !this.closed) await this.#save();
   }
 
-  /** Stop all timers; nothing is saved any more. */
-  close(): void {
+  /** Nothing is asked or saved any more; returns when a save that was under way is over. */
+  async close(): Promise<void> {
+    this.closed = true;
     for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#listeners.clear();
     this.#edits = [];
+    await this.#saving;
   }
 
   #textIs(text: string, more: Partial<State>): void {
@@ -186,6 +188,7 @@ export class Draft {
 
   #later(name: "check" | "save", wait: number, act: () => void): void {
     clearTimeout(this.#timers.get(name));
+    if (this.closed) return;
     this.#timers.set(name, setTimeout(act, wait));
   }
 

@@ -8,6 +8,7 @@ import { Field as Labelled, NumberInput, Select, TextArea, TextInput } from "../
 import { Icon } from "../../parts/icons.tsx";
 import { words } from "../../words/contexts.ts";
 import { Entries, Items, SimpleItems } from "./collections.tsx";
+import type { Problem } from "./draft.ts";
 import { removeAt, setAt, useForm } from "./form.ts";
 import { at, dotted, isMapping, type Path } from "./outline.ts";
 import {
@@ -45,6 +46,8 @@ export function Row({ path, field }: { path: Path; field: Field }) {
   const kind = kindOf(root, field.schema);
   const value = at(tree, path);
   const label = labelOf(field.name, field.schema);
+  const problem = useProblem(path);
+  const about = unwrapped(root, field.schema).schema;
   if (isNested(kind) && fits(kind, value)) {
     return (
       <Fold path={path} label={label} schema={field.schema}>
@@ -56,12 +59,18 @@ export function Row({ path, field }: { path: Path; field: Field }) {
     <Marked path={path} whole>
       <Labelled
         label={label}
-        hint={unwrapped(root, field.schema).schema.description}
-        error={useProblem(path)}
-        aside={<Aside path={path} required={field.required} />}
+        hint={<Prose text={about.description} />}
+        error={problem?.fatal ? problem.message : undefined}
+        aside={<Aside path={path} field={field} />}
       >
         <Control path={path} schema={field.schema} required={field.required} label={label} />
       </Labelled>
+      {problem && !problem.fatal && (
+        <p className="mt-1 flex gap-1 text-xs text-warn">
+          <Icon name="warning" size={14} />
+          {problem.message}
+        </p>
+      )}
     </Marked>
   );
 }
@@ -103,17 +112,22 @@ export function Control(props: { path: Path; schema: Schema; required: boolean; 
   );
 }
 
-/** Marks the row whose lines are lit, and names it for the page's links between form and text.
+/** Marks the row whose lines are lit, and brings it into view.
  * `whole`: it has no rows inside. */
 export function Marked(props: { path: Path; whole?: boolean; children: ReactNode }) {
   const { path, whole = false, children } = props;
-  const { active } = useForm();
+  const { active, follows } = useForm();
+  const row = useRef<HTMLDivElement>(null);
   const key = dotted(path);
   const lit = active === key || (whole && (active.startsWith(`${key}[`) || active.startsWith(`${key}.`)));
+  const comes = lit && follows;
+  useEffect(() => {
+    if (comes) row.current?.scrollIntoView({ block: "nearest" });
+  }, [comes]);
   return (
     <div
+      ref={row}
       data-path={JSON.stringify(path)}
-      data-key={key}
       className={cx(
         "-ml-3 border-l-2 pl-2.5",
         lit ? "border-accent" : "border-transparent",
@@ -125,23 +139,46 @@ export function Marked(props: { path: Path; whole?: boolean; children: ReactNode
 }
 
 /** The engine's sentence about a key itself, or about a part of a value that has no row of its own. */
-function useProblem(path: Path): string | undefined {
+function useProblem(path: Path): Problem | undefined {
   const { problems } = useForm();
   const key = dotted(path);
   for (const [about, found] of problems) {
-    if (about === key || about.startsWith(`${key}[`)) return found[0]?.message;
+    if (about === key || about.startsWith(`${key}[`)) return found[0];
   }
   return undefined;
 }
 
-/** Whether and when a change takes effect, and the way back to the default. */
-function Aside({ path, required }: { path: Path; required: boolean }) {
-  const { tree, readOnly, changes, edit } = useForm();
+/** The words of the docs, whose `code` is between backticks. */
+export function Prose({ text = "" }: { text?: string | undefined }) {
+  return text.split("`").map((part, index) =>
+    index % 2 === 0 ? (
+      part
+    ) : (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a fixed text
+      <code key={index} className="font-mono">
+        {part}
+      </code>
+    ),
+  );
+}
+
+/** Whether and when a change takes effect, the prompt editor, and the way back to the default. */
+function Aside({ path, field: { schema, required } }: { path: Path; field: Field }) {
+  const { tree, readOnly, changes, edit, openPrompt } = useForm();
   const effect = changes.get(dotted(path));
   const written = at(tree, path) !== undefined;
   return (
     <span className="flex h-5 items-center gap-1">
       {effect && <Badge tone="accent">{words.changed[effect]}</Badge>}
+      {schema.placeholders && (
+        <IconButton
+          label={words.openPrompt}
+          icon="edit"
+          small
+          className="text-muted"
+          onClick={() => openPrompt(path, placeholdersOf(tree, path, schema))}
+        />
+      )}
       {written && !required && !readOnly && (
         <IconButton
           label={words.reset}
@@ -184,7 +221,7 @@ export function Fold(props: { path: Path; label: ReactNode; schema?: Schema; chi
             <span className="truncate font-medium">{label}</span>
             <span className="ml-auto flex shrink-0 items-center gap-2 text-xs text-muted">
               {faulty && (
-                <span className="text-bad">
+                <span className="text-warn">
                   <Icon name="warning" size={14} />
                 </span>
               )}
@@ -196,7 +233,9 @@ export function Fold(props: { path: Path; label: ReactNode; schema?: Schema; chi
         {open && (
           <div className="grid gap-4 border-t border-line px-3.5 pt-2.5 pb-3.5">
             {schema?.description && (
-              <p className="text-xs text-muted">{unwrapped(root, schema).schema.description}</p>
+              <p className="text-xs text-muted">
+                <Prose text={unwrapped(root, schema).schema.description} />
+              </p>
             )}
             {children}
           </div>
@@ -333,7 +372,7 @@ export function Words(props: {
   onValue: (text: string) => void;
 }) {
   const { path, schema, label, onValue } = props;
-  const { tree, readOnly, openPrompt } = useForm();
+  const { tree, readOnly } = useForm();
   const value = at(tree, path);
   const given = value === undefined || value === null ? "" : String(value);
   const typed = useTyped(given, onValue);
@@ -349,29 +388,12 @@ export function Words(props: {
   if (!isLong) return <TextInput {...common} onChange={(event) => typed.change(event.target.value)} />;
   const lines = typed.value.split("\n").reduce((sum, line) => sum + 1 + Math.floor(line.length / 60), 0);
   return (
-    <>
-      <TextArea
-        {...common}
-        rows={Math.max(2, Math.min(lines, 12))}
-        onChange={(event) => typed.change(event.target.value)}
-        className="resize-y"
-      />
-      {schema.placeholders && (
-        <div>
-          <Button
-            small
-            look="quiet"
-            icon="edit"
-            onClick={() => {
-              typed.commit();
-              openPrompt(path, placeholdersOf(tree, path, schema));
-            }}
-          >
-            {words.openPrompt}
-          </Button>
-        </div>
-      )}
-    </>
+    <TextArea
+      {...common}
+      rows={Math.max(2, Math.min(lines, 12))}
+      onChange={(event) => typed.change(event.target.value)}
+      className="resize-y"
+    />
   );
 }
 

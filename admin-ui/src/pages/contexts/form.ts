@@ -14,6 +14,8 @@ export interface Form {
   readonly readOnly: boolean;
   /** Key of the field that belongs to the lit lines; empty if none does. */
   readonly active: string;
+  /** True while the cursor is in the text: its field comes into view. */
+  readonly follows: boolean;
   readonly problems: ReadonlyMap<string, readonly Problem[]>;
   readonly changes: ReadonlyMap<string, Effect>;
   readonly edit: (...edits: Edit[]) => void;

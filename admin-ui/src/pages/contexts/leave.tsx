@@ -11,20 +11,25 @@ export interface LeaveDialogProps {
   draft: Draft;
   id: string;
   changed: boolean;
+  onLeave: () => void;
   onDiscard: () => Promise<unknown>;
 }
 
-export function LeaveDialog({ draft, id, changed, onDiscard }: LeaveDialogProps) {
+export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDialogProps) {
   const blocker = useBlocker({
     shouldBlockFn: ({ next }) => {
-      const { draft: taken }: { draft?: unknown } = { ...next.search };
-      return changed && taken !== id; // to try it, or to another part, it goes along
+      const { draft: taken }: Record<string, unknown> = { ...next.search };
+      return changed && !draft.closed && taken !== id; // to try it, or to another part, it goes along
     },
     // The browser asks by itself when the tab is closed; only what is not saved yet would be lost.
     enableBeforeUnload: () => draft.state().saved !== "saved",
     withResolver: true,
   });
   if (blocker.status !== "blocked") return null;
+  const leave = () => {
+    blocker.proceed();
+    onLeave();
+  };
   const saved = draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
   return (
     <Dialog title={words.draft.leaveTitle} about={saved} onClose={blocker.reset}>
@@ -32,14 +37,15 @@ export function LeaveDialog({ draft, id, changed, onDiscard }: LeaveDialogProps)
         <Button onClick={blocker.reset}>{words.draft.stay}</Button>
         <Button
           look="danger"
-          onClick={() => {
-            draft.close();
-            void onDiscard().finally(blocker.proceed);
+          onClick={async () => {
+            await draft.close();
+            await onDiscard().catch(() => {}); // it was never saved
+            leave();
           }}
         >
           {words.draft.discardAndLeave}
         </Button>
-        <Button look="primary" autoFocus onClick={blocker.proceed}>
+        <Button look="primary" autoFocus onClick={leave}>
           {words.draft.leave}
         </Button>
       </div>

@@ -1,9 +1,9 @@
 // Contexts and configuration: a draft of the file, edited as a form and as YAML; publishing; versions.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useBlocker, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 
-import { keyOf, Refused, type Schema, sentence, useGet, useSend } from "../../app/api.ts";
+import { keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Answer, Loading, Problem } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
@@ -22,13 +22,14 @@ import { PublishDialog, type Published, ResultBar } from "./publish.tsx";
 import type { Root } from "./schema.ts";
 import { type Search, search } from "./search.ts";
 import type { Part } from "./sections.ts";
-import { useWide } from "./wide.ts";
 import { Versions } from "./versions.tsx";
 import { Workbench } from "./workbench.tsx";
 
 type Config = Schema<"Configuration">;
 
 const CONFIG = "/api/v1/config";
+/** In the address, the single values at the top of the file. */
+const GENERAL = "general";
 
 export default function ContextsPage() {
   const { tab, from, to } = useAddress().search;
@@ -111,6 +112,7 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
         go({ draft: undefined }, true);
         if (report) await props.onPublished(report);
       }}
+      onLeave={() => setOwn(newId())}
     />
   );
 }
@@ -141,9 +143,11 @@ interface DeskProps {
   bar: React.ReactNode;
   /** The draft was published (with a report) or discarded. */
   onOver: (report?: Published) => Promise<void>;
+  /** The person goes on without the draft. */
+  onLeave: () => void;
 }
 
-function Desk({ id, config, root, begin, bar, onOver }: DeskProps) {
+function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
   const { context, search, go, open } = useAddress();
   const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
   const state = useSyncExternalStore(draft.subscribe, draft.state);
@@ -164,12 +168,13 @@ function Desk({ id, config, root, begin, bar, onOver }: DeskProps) {
     [draft],
   );
   const over = async (report?: Published) => {
-    draft.close();
     close();
+    await draft.close();
     await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
     await onOver(report);
   };
-  const key = search.at ?? (context === undefined ? undefined : `contexts.${context}`);
+  const inPath = context === undefined ? undefined : `contexts.${context}`;
+  const key = search.at === GENERAL ? "" : (search.at ?? inPath);
   return (
     <Page
       title={words.title}
@@ -232,7 +237,13 @@ function Desk({ id, config, root, begin, bar, onOver }: DeskProps) {
           }}
         />
       )}
-      <LeaveDialog draft={draft} id={id} changed={changed} onDiscard={() => removed.mutateAsync({ path: { draft: id } })} />
+      <LeaveDialog
+        draft={draft}
+        id={id}
+        changed={changed}
+        onLeave={onLeave}
+        onDiscard={() => removed.mutateAsync({ path: { draft: id } })}
+      />
     </Page>
   );
 }
@@ -358,6 +369,20 @@ function NotYaml({ config }: { config: Config }) {
         </li>
       ))}
     </ul>
+  );
+}
+
+const wide = () => window.matchMedia("(width >= 56.25rem)");
+
+/** True if there is room to edit. */
+function useWide(): boolean {
+  return useSyncExternalStore(
+    (looker) => {
+      const query = wide();
+      query.addEventListener("change", looker);
+      return () => query.removeEventListener("change", looker);
+    },
+    () => wide().matches,
   );
 }
 

@@ -15,7 +15,7 @@ import { Field, TextInput } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { words } from "../../words/contexts.ts";
 import { type Clash, clashOf, patchOf, textDifference } from "./data.ts";
-import { diffLines, valueChange } from "./diff.ts";
+import { valueChange } from "./diff.ts";
 import type { State } from "./draft.ts";
 
 export type Published = Schema<"Published">;
@@ -152,7 +152,7 @@ function TextChanges({ state }: { state: State }) {
         <p className="text-bad">{sentence(lines.error)}</p>
       ) : lines.data ? (
         <div className="max-h-[30vh] overflow-y-auto rounded-md border border-line">
-          <Diff lines={diffLines(lines.data)} label={words.publish.diff} />
+          <Diff lines={lines.data} label={words.publish.diff} />
         </div>
       ) : (
         <Loading />

@@ -160,12 +160,13 @@ export function newValue(root: Root, schema: Schema, variant?: string): unknown 
   }
 }
 
+const ACRONYMS = new Set(["api", "id", "ip", "mcp", "oidc", "otlp", "rtp", "stt", "tls", "tts", "ui", "url"]);
+
 /** `pre_call_timeout_ms` → `Pre call timeout`; the unit stands beside the value. */
 export function labelOf(name: string, schema: Schema): string {
   const words = name.split("_").filter(Boolean);
   if (schema.unit && words.length > 1) words.pop();
-  if (words.at(-1) === "per") words.pop();
-  const text = words.join(" ");
+  const text = words.map((each) => (ACRONYMS.has(each) ? each.toUpperCase() : each)).join(" ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

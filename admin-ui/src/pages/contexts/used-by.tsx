@@ -17,7 +17,7 @@ export function UsedBy({ context }: { context: string }) {
   const { numbers, providers, tools, is_default: isDefault } = found;
   const destinations = tools.includes("transfer") ? (uses.data?.destinations ?? []) : [];
   return (
-    <section aria-label={words.usedBy.title} className="mb-5 rounded-md bg-surface px-3.5 py-2.5">
+    <section aria-label={words.usedBy.title} className="mb-5 rounded-md border border-line bg-raised px-3 py-2">
       <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1 text-xs">
         <Line term={words.usedBy.title}>
           {isDefault && <Badge>{words.usedBy.isDefault}</Badge>}

@@ -14,7 +14,6 @@ import { Section } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/contexts.ts";
-import { diffLines } from "./diff.ts";
 import type { Published } from "./publish.tsx";
 
 type Version = Schema<"ConfigVersion">;
@@ -181,7 +180,7 @@ function Comparison(props: {
       ) : lines.data.length === 0 ? (
         <p className="text-muted">{words.history.same}</p>
       ) : (
-        <Diff lines={diffLines(lines.data)} label={title} />
+        <Diff lines={lines.data} label={title} />
       )}
     </Section>
   );

@@ -6,7 +6,7 @@ import { useMay } from "../../app/session.ts";
 import { words } from "../../words/contexts.ts";
 import type { Draft, State } from "./draft.ts";
 import type { YamlEditor } from "./editor.ts";
-import { Fields, Nested, Row } from "./fields.tsx";
+import { Fields, Nested, Prose, Row } from "./fields.tsx";
 import { type Effect, type Form, FormProvider, setAt, useForm } from "./form.ts";
 import { EntryActions } from "./collections.tsx";
 import { PartsSelect, PartsTree } from "./navigation.tsx";
@@ -50,6 +50,7 @@ export function Workbench(props: WorkbenchProps) {
     tree,
     readOnly,
     active: active ? dotted(active.path) : "",
+    follows: active?.from === "text",
     problems: useByKey(state),
     changes: useChanges(state),
     edit: (...edits) => draft.edit(...edits),
@@ -82,7 +83,6 @@ export function Workbench(props: WorkbenchProps) {
           groups={groups}
           part={part}
           wanted={wanted}
-          active={active}
           editor={editor}
           onPart={onPart}
           onFocus={(path) => setActive({ path, from: "form" })}
@@ -111,22 +111,17 @@ interface FormPaneProps {
   groups: readonly Group[];
   part: Part | undefined;
   wanted: string | undefined;
-  active: Active | undefined;
   editor: React.RefObject<YamlEditor | null>;
   onPart: (part: Part, replace: boolean) => void;
   onFocus: (path: Path) => void;
 }
 
-function FormPane({ groups, part, wanted, active, editor, onPart, onFocus }: FormPaneProps) {
+function FormPane({ groups, part, wanted, editor, onPart, onFocus }: FormPaneProps) {
   const pane = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (active?.from !== "text") return;
-    // Sections that hold the row open with this render; the row is there in the next frame.
-    const frame = requestAnimationFrame(() => rowOf(pane.current, active.path)?.scrollIntoView({ block: "nearest" }));
-    return () => cancelAnimationFrame(frame);
-  }, [active]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another part begins at its top
-  useEffect(() => pane.current?.scrollTo(0, 0), [part?.key]);
+  useEffect(() => {
+    pane.current?.scrollTo(0, 0);
+  }, [part?.key]);
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
     event.preventDefault(); // the browser's own undo knows one field only
@@ -219,7 +214,11 @@ function Head({ title, about, children }: { title: string; about?: string; child
         <h2 className="truncate text-lg">{title}</h2>
         {children}
       </div>
-      {about && <p className="text-xs text-muted">{about}</p>}
+      {about && (
+        <p className="text-xs text-muted">
+          <Prose text={about} />
+        </p>
+      )}
     </div>
   );
 }
@@ -232,16 +231,6 @@ function useLight(active: Active | undefined, state: State, editor: React.RefObj
     const block = active && blockOf(blocks, active.path);
     editor.current?.light(block ? [block.from, block.to] : null, active?.from === "form");
   }, [active, blocks, checked, editor]);
-}
-
-/** The row of a key, or of the nearest key above it that has a row. */
-function rowOf(pane: HTMLElement | null, path: Path): HTMLElement | null {
-  for (let length = path.length; length > 0; length--) {
-    const key = CSS.escape(dotted(path.slice(0, length)));
-    const found = pane?.querySelector<HTMLElement>(`[data-key="${key}"]`);
-    if (found) return found;
-  }
-  return null;
 }
 
 function useByKey({ verdict }: State): Form["problems"] {
