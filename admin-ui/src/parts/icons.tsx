@@ -24,6 +24,8 @@ const PATHS = {
   left: "M10 4L6 8l4 4",
   right: "M6 4l4 4-4 4",
   copy: "M5.5 5.5h8v8h-8ZM2.5 10.5v-8h8",
+  undo: "M3 6.5h6.5a3.5 3.5 0 0 1 0 7H6M5.8 3.5L2.8 6.5l3 3",
+  redo: "M13 6.5H6.5a3.5 3.5 0 0 0 0 7H10M10.2 3.5l3 3-3 3",
   plus: "M8 3v10M3 8h10",
   minus: "M3 8h10",
   trash: "M2.5 4h11M6 4V2.5h4V4M4 4l.7 9.5h6.6L12 4M6.7 6.5v4.5M9.3 6.5v4.5",
