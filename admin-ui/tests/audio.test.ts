@@ -103,18 +103,24 @@ test("µ-law is that of G.711", () => {
   }
 });
 
-/** A loudspeaker of 48 kHz, fed with 16 kHz. */
+/** A loudspeaker, fed with 16 kHz. */
 class Listener {
+  readonly #rate: number;
   readonly reports: Played[] = [];
   readonly marks: number[] = [];
-  readonly playout = new Playout(16_000, 48_000, {
-    played: (report) => this.reports.push(report),
-    markDone: (name) => this.marks.push(name),
-  });
+  readonly playout: Playout;
+
+  constructor(rate = 48_000) {
+    this.#rate = rate;
+    this.playout = new Playout(16_000, rate, {
+      played: (report) => this.reports.push(report),
+      markDone: (name) => this.marks.push(name),
+    });
+  }
 
   /** Let time pass. */
   run(ms: number): Float32Array {
-    const quanta = Math.round((ms * 48) / QUANTUM);
+    const quanta = Math.round((ms * this.#rate) / 1_000 / QUANTUM);
     const output = new Float32Array(quanta * QUANTUM);
     for (let i = 0; i < quanta; i++) {
       this.playout.render(output.subarray(i * QUANTUM, (i + 1) * QUANTUM));
@@ -267,7 +273,7 @@ describe("the loudspeaker", () => {
       return seed / 2_147_483_647;
     };
     for (let round = 0; round < 8; round++) {
-      const listener = new Listener();
+      const listener = new Listener(16_000); // without a filter, which would ring at a gap
       const rising = Float32Array.from({ length: 32_000 }, (_, i) => 0.1 + i / 40_000);
       let sent = 0;
       let most = 0;
@@ -280,14 +286,14 @@ describe("the loudspeaker", () => {
         }
         for (const sample of listener.run(8)) {
           if (sample <= most) continue; // silence, or the fading end before a gap
-          if (most > 0.15) jump = Math.max(jump, sample - most);
+          if (most > 0) jump = Math.max(jump, sample - most);
           most = sample;
           risen++;
         }
       }
       expect(listener.last).toMatchObject({ ms: 2_000, playing: false, queued_ms: 0 });
-      expect(risen).toBeGreaterThan(0.97 * 96_000);
-      expect(jump).toBeLessThan(40 / 40_000);
+      expect(risen).toBe(32_000);
+      expect(jump).toBeLessThan(1.1 / 40_000);
       const reports = listener.reports.map((report) => report.ms);
       expect(reports).toEqual([...reports].sort((a, b) => a - b));
     }
