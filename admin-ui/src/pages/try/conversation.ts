@@ -157,16 +157,15 @@ function withAnswer(items: readonly Item[], fields: Fields): Item[] {
     source: text(fields.source),
     cut: Array.isArray(fields.cut) ? fields.cut.map(text) : [],
   };
-  const at = items.findLastIndex((item) => item.kind === "tool" && item.id === id);
-  const question = items[at];
+  const question = items.find((item) => item.kind === "tool" && item.id === id);
   if (question?.kind !== "tool") return [...items, { ...asked(fields), ...answer }];
-  return items.with(at, { ...question, ...answer });
+  return items.map((item) => (item === question ? { ...question, ...answer } : item));
 }
 
-function text(value: unknown): string {
+export function text(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function number(value: unknown): number {
+export function number(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }

@@ -1,44 +1,47 @@
 // The state of the page in its address: what is tried, as whom, and with which tools.
-
-export const TOOL_MODES = ["real", "read_only", "canned"] as const;
-export type ToolMode = (typeof TOOL_MODES)[number];
+import { oneOf, type Raw, text, texts } from "../../app/search.ts";
 
 export interface Search {
   /** A written conversation if it is left out. */
-  mode?: "call";
-  /** A saved draft of one's own, or a version by its digest; neither: the one in force. */
-  draft?: string;
-  version?: string;
-  context?: string;
-  provider?: string;
+  mode?: "call" | undefined;
+  /** A saved draft of one's own; or a version, by its digest; neither: the one in force. */
+  draft?: string | undefined;
+  version?: string | undefined;
+  context?: string | undefined;
+  provider?: string | undefined;
   /** `real` if it is left out. */
-  tools?: Exclude<ToolMode, "real">;
-  /** Extension of Asterisk's dialplan, `EXTENSION@CONTEXT`, through which a call goes. */
-  via?: string;
-  number?: string;
-  name?: string;
-  variables?: Record<string, string>;
+  tools?: "read_only" | "canned" | undefined;
+  /** `EXTENSION@CONTEXT` of Asterisk's dialplan, through which a call goes. */
+  via?: string | undefined;
+  number?: string | undefined;
+  name?: string | undefined;
+  /** Channel variables of the caller, `NAME=value` each. */
+  set?: string[] | undefined;
 }
 
 /** Take the parameters that make sense, and drop the others. */
-export function search(raw: Record<string, unknown>): Search {
-  const found: Search = {};
-  if (raw.mode === "call") found.mode = "call";
-  for (const key of ["draft", "version", "context", "provider", "via", "number", "name"] as const) {
-    const text = textOf(raw[key]);
-    if (text) found[key] = text;
-  }
-  if (found.draft) delete found.version;
-  if (raw.tools === "read_only" || raw.tools === "canned") found.tools = raw.tools;
-  const given = typeof raw.variables === "object" && raw.variables !== null ? raw.variables : {};
-  const variables = Object.entries(given)
-    .map(([name, value]) => [name, textOf(value)] as const)
-    .filter(([, value]) => value);
-  if (variables.length > 0) found.variables = Object.fromEntries(variables);
-  return found;
+export function search(raw: Raw): Search {
+  const draft = text(raw.draft);
+  const set = texts(raw.set)?.filter((each) => each.indexOf("=") > 0);
+  return {
+    mode: oneOf(raw.mode, ["call"]),
+    draft,
+    version: draft ? undefined : text(raw.version),
+    context: text(raw.context),
+    provider: text(raw.provider),
+    tools: oneOf(raw.tools, ["read_only", "canned"]),
+    via: text(raw.via),
+    number: text(raw.number),
+    name: text(raw.name),
+    set: set?.length ? set : undefined,
+  };
 }
 
-/** A number in an address, such as a caller's, is read as a number: take it as text. */
-function textOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+/** The variables of `set`, by name; only the declared ones. */
+export function variablesOf(set: readonly string[], declared: readonly string[]) {
+  const pairs = set.map((each) => {
+    const at = each.indexOf("=");
+    return [each.slice(0, at), each.slice(at + 1)] as const;
+  });
+  return Object.fromEntries(pairs.filter(([name, value]) => declared.includes(name) && value));
 }

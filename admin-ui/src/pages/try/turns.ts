@@ -1,6 +1,6 @@
 // The caller's waits in a call, turn by turn, from the lines of its ledger.
 
-import type { Fields } from "./conversation.ts";
+import { type Fields, number, text } from "./conversation.ts";
 
 /** The stages of a wait, in their order. */
 export const STAGES = ["endpoint", "stt", "brain", "tts", "wire"] as const;
@@ -25,29 +25,29 @@ export interface Turn {
 
 /** Add a line of the ledger that came at `now` on the page's clock. */
 export function withLine(turns: readonly Turn[], line: Fields, now: number): readonly Turn[] {
-  const turn = numberOf(line.turn);
+  const turn = number(line.turn);
   switch (line.type) {
     case "caller.stopped":
-      return [...turns, begun(turn, now - (numberOf(line.at_ms) - numberOf(line.last_speech_ms)))];
+      return [...turns, begun(turn, now - (number(line.at_ms) - number(line.last_speech_ms)))];
     case "caller.text":
-      return changed(turns, turn, { words: textOf(line.understood) || textOf(line.text) });
+      return changed(turns, turn, { words: text(line.understood) || text(line.text) });
     case "tool.asked": {
       const tools = turns.find((each) => each.number === turn)?.tools ?? [];
-      return changed(turns, turn, { tools: [...tools, textOf(line.name)] });
+      return changed(turns, turn, { tools: [...tools, text(line.name)] });
     }
     case "turn.latency": {
       const stages = {
-        endpoint: numberOf(line.endpoint_ms),
-        stt: numberOf(line.stt_ms),
-        brain: numberOf(line.brain_ms),
-        tts: numberOf(line.tts_ms),
-        wire: numberOf(line.wire_ms),
+        endpoint: number(line.endpoint_ms),
+        stt: number(line.stt_ms),
+        brain: number(line.brain_ms),
+        tts: number(line.tts_ms),
+        wire: number(line.wire_ms),
       };
-      const totalMs = numberOf(line.total_ms);
+      const totalMs = number(line.total_ms);
       return changed(turns, turn, { stages, totalMs, filler: line.filler === true });
     }
     case "turn.answered":
-      return changed(turns, turn, { answerMs: numberOf(line.answer_ms) });
+      return changed(turns, turn, { answerMs: number(line.answer_ms) });
     default:
       return turns;
   }
@@ -61,9 +61,9 @@ export function medianWait(turns: readonly Turn[]): number | null {
   return waits[Math.floor((waits.length - 1) / 2)] ?? null;
 }
 
-function begun(number: number, since: number): Turn {
+function begun(turn: number, since: number): Turn {
   return {
-    number,
+    number: turn,
     since,
     words: "",
     tools: [],
@@ -74,14 +74,6 @@ function begun(number: number, since: number): Turn {
   };
 }
 
-function changed(turns: readonly Turn[], number: number, change: Partial<Turn>): readonly Turn[] {
-  return turns.map((turn) => (turn.number === number ? { ...turn, ...change } : turn));
-}
-
-function numberOf(value: unknown): number {
-  return typeof value === "number" ? value : 0;
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
+function changed(turns: readonly Turn[], which: number, change: Partial<Turn>): readonly Turn[] {
+  return turns.map((turn) => (turn.number === which ? { ...turn, ...change } : turn));
 }
