@@ -81,7 +81,9 @@ test.each([48_000, 44_100])("the microphone is cut into 20 ms, without gap, at %
   expect(frames.length).toBe(49); // the look-ahead of the filter is still to come
   const whole = Float32Array.from(frames.flatMap((frame) => [...frame]));
   const expected = tone(440, 16_000, 1);
-  expect(whole.subarray(100).every((s, i) => Math.abs(s - (expected[i + 100] ?? 0)) < 0.01)).toBe(true);
+  expect(whole.subarray(100).every((s, i) => Math.abs(s - (expected[i + 100] ?? 0)) < 0.01)).toBe(
+    true,
+  );
 });
 
 test("a frame is its header in network order and its samples", () => {

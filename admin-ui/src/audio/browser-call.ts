@@ -45,6 +45,8 @@ export interface CallView {
   readonly callId: string;
   /** `performance.now()` when the engine took the call. */
   readonly since: number;
+  /** Duration in ms, once it is over; 0 if the engine never took it. */
+  readonly lastedMs: number;
   readonly muted: boolean;
   /** Keys that the person pressed. */
   readonly pressed: string;
@@ -59,6 +61,7 @@ const START: CallView = {
   phase: "asking",
   callId: "",
   since: 0,
+  lastedMs: 0,
   muted: false,
   pressed: "",
   received: "",
@@ -91,7 +94,6 @@ export class BrowserCall {
   #tracks: MediaStreamTrack[] = [];
   #socket: WebSocket | null = null;
   #speaker: AudioWorkletNode | null = null;
-  #context: AudioContext | null = null;
   #reason = "";
   #gauges = 0;
   #latency = 0;
@@ -133,7 +135,6 @@ export class BrowserCall {
 
   async #make(order: () => Promise<Ordered>): Promise<void> {
     const context = new AudioContext({ latencyHint: "interactive" });
-    this.#context = context;
     this.#keep(() => void context.close());
     this.#listen(window, "pagehide", this.leave);
     const { device, format: _, ...processing } = this.#sound;
@@ -272,7 +273,9 @@ export class BrowserCall {
     this.#say({ type: "stats", output_ms: outputMs, late });
     for (const undo of this.#undo.splice(0).reverse()) undo();
     this.levels.microphone = this.levels.speaker = 0;
-    this.#view = { ...this.#view, phase: "ended", end: { why, said } };
+    const { since } = this.#view;
+    const lastedMs = since > 0 ? performance.now() - since : 0;
+    this.#view = { ...this.#view, phase: "ended", lastedMs, end: { why, said } };
     this.#tell();
   }
 

@@ -79,10 +79,13 @@ export function encodeFrame(
 export function decodeFrame(data: ArrayBuffer, format: Format): Float32Array {
   const frame = new DataView(data);
   const width = format === "ulaw" ? 1 : 2;
-  const samples = new Float32Array(Math.max(0, Math.floor((frame.byteLength - HEADER_BYTES) / width)));
+  const samples = new Float32Array(
+    Math.max(0, Math.floor((frame.byteLength - HEADER_BYTES) / width)),
+  );
   for (let i = 0; i < samples.length; i++) {
     const at = HEADER_BYTES + i * width;
-    samples[i] = (format === "ulaw" ? fromUlaw(frame.getUint8(at)) : frame.getInt16(at, true)) / 32_768;
+    samples[i] =
+      (format === "ulaw" ? fromUlaw(frame.getUint8(at)) : frame.getInt16(at, true)) / 32_768;
   }
   return samples;
 }

@@ -1,7 +1,15 @@
 // The two ends of a call in the browser's audio thread: the microphone and the loudspeaker. The
 // build makes one file of this and its imports, which `AudioWorklet.addModule` loads.
 
-import { decodeFrame, encodeFrame, type Format, Framer, type OfEngine, type OfPage, RATES } from "./frames.ts";
+import {
+  decodeFrame,
+  encodeFrame,
+  type Format,
+  Framer,
+  type OfEngine,
+  type OfPage,
+  RATES,
+} from "./frames.ts";
 import { Playout } from "./playout.ts";
 
 /** Messages of the loudspeaker besides those for the engine; 20 times a second. */
@@ -98,7 +106,8 @@ class Speaker extends AudioWorkletProcessor {
     this.port.onmessage = ({ data }: MessageEvent<ToSpeaker>) => this.#take(data);
   }
 
-  process(_: unknown, [[output] = []]: Float32Array[][]): boolean {
+  process(_: unknown, outputs: Float32Array[][]): boolean {
+    const output = outputs[0]?.[0];
     if (output === undefined) return true;
     this.#playout.render(output);
     this.#level = Math.max(this.#level, peak(output));

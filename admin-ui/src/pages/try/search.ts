@@ -11,8 +11,10 @@ export interface Search {
   provider?: string | undefined;
   /** `real` if it is left out. */
   tools?: "read_only" | "canned" | undefined;
-  /** `EXTENSION@CONTEXT` of Asterisk's dialplan, through which a call goes. */
-  via?: string | undefined;
+  /** A call goes straight to the engine if it is left out. */
+  via?: "asterisk" | undefined;
+  /** `EXTENSION@CONTEXT` of Asterisk's dialplan. */
+  extension?: string | undefined;
   number?: string | undefined;
   name?: string | undefined;
   /** Channel variables of the caller, `NAME=value` each. */
@@ -30,7 +32,8 @@ export function search(raw: Raw): Search {
     context: text(raw.context),
     provider: text(raw.provider),
     tools: oneOf(raw.tools, ["read_only", "canned"]),
-    via: text(raw.via),
+    via: oneOf(raw.via, ["asterisk"]),
+    extension: text(raw.extension),
     number: text(raw.number),
     name: text(raw.name),
     set: set?.length ? set : undefined,

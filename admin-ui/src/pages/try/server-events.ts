@@ -1,11 +1,11 @@
-// Server-sent events, of a stream that a POST answers: the browser's EventSource can only GET.
+// Server-sent events of a stream that a POST answers: the browser's EventSource can only GET.
 
 export interface ServerEvent {
   readonly event: string;
   readonly data: string;
 }
 
-/** Takes pieces of a stream in any cut, and gives the events that are whole (WHATWG HTML, 9.2). */
+/** Takes a stream in pieces of any size, and gives the events that are whole (WHATWG HTML, 9.2). */
 export class ServerEvents {
   #rest = "";
   #event = "";
@@ -19,21 +19,17 @@ export class ServerEvents {
 
   #line(line: string): ServerEvent[] {
     if (line === "") {
-      const whole = this.#data.length > 0;
       const made = { event: this.#event || "message", data: this.#data.join("\n") };
+      const whole = this.#data.length > 0;
       this.#event = "";
       this.#data = [];
       return whole ? [made] : [];
     }
-    const [field = "", value = ""] = splitOnce(line, ":");
-    const text = value.replace(/^ /, "");
-    if (field === "event") this.#event = text;
-    else if (field === "data") this.#data.push(text);
+    const colon = line.indexOf(":");
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") this.#event = value;
+    else if (field === "data") this.#data.push(value);
     return [];
   }
-}
-
-function splitOnce(text: string, by: string): string[] {
-  const at = text.indexOf(by);
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + by.length)];
 }
