@@ -63,6 +63,7 @@ export const words = {
     sources: { cache: "kept answer", joined: "joined an equal run", late: "late" },
     speaks: "The caller speaks…",
     thinks: "The agent thinks…",
+    approvalGiven: "The caller's answer:",
     approval: { yes: "Yes", no: "No", none: "no clear answer" },
   },
   chatting: {

@@ -37,12 +37,14 @@ export function Call({ test, ready, onBegin }: CallProps) {
   if (missing === "unsupported") return <Empty icon="mic" title={text.unsupported} />;
   if (test === null) {
     return (
-      <Empty icon="mic" title={text.idle}>
-        <p>{text.idleHint}</p>
-        <Button look="primary" icon="calls" disabled={!ready} onClick={onBegin}>
-          {text.begin}
-        </Button>
-      </Empty>
+      <div className="m-auto">
+        <Empty icon="mic" title={text.idle}>
+          <p>{text.idleHint}</p>
+          <Button look="primary" icon="calls" disabled={!ready} onClick={onBegin}>
+            {text.begin}
+          </Button>
+        </Empty>
+      </div>
     );
   }
   return <Running key={test.number} call={test.call} onBegin={onBegin} />;
@@ -122,7 +124,7 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
           )}
         </Transcript>
         <aside className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:w-full phone:border-t phone:border-l-0">
-          <div className="grid gap-5">
+          <div className="grid grid-cols-[minmax(0,1fr)] gap-5">
             <Waits turns={course.turns} live={live} />
             <LineFacts line={view.line} />
           </div>

@@ -26,12 +26,14 @@ export interface ChatProps {
 export function Chat({ test, ready, onBegin }: ChatProps) {
   if (test === null) {
     return (
-      <Empty icon="try" title={text.idle}>
-        <p>{text.idleHint}</p>
-        <Button look="primary" disabled={!ready} onClick={onBegin}>
-          {text.begin}
-        </Button>
-      </Empty>
+      <div className="m-auto">
+        <Empty icon="try" title={text.idle}>
+          <p>{text.idleHint}</p>
+          <Button look="primary" disabled={!ready} onClick={onBegin}>
+            {text.begin}
+          </Button>
+        </Empty>
+      </div>
     );
   }
   return <Conversation test={test} onBegin={onBegin} />;

@@ -29,6 +29,7 @@ export type Item =
   | AgentItem
   | ToolItem
   | { readonly kind: "filler"; readonly text: string }
+  /** A question for the caller's yes; `answer` is `yes`, `no`, `none`, or empty while it is open. */
   | { readonly kind: "approval"; readonly question: string; readonly answer: string }
   | { readonly kind: "keys"; readonly keys: string }
   | { readonly kind: "transfer"; readonly destination: string; readonly error: string }
@@ -76,11 +77,8 @@ export function withLedgerLine(items: readonly Item[], line: Fields): Item[] {
       return withAnswer(items, line);
     case "tool.filler":
       return [...items, { kind: "filler", text: text(line.text) }];
-    case "tool.approval":
-      return [
-        ...items,
-        { kind: "approval", question: text(line.question), answer: text(line.answer) },
-      ];
+    case "tool.approval": // its question was an `agent.text`
+      return [...items, { kind: "approval", question: "", answer: text(line.answer) }];
     case "line.transfer": {
       const destination = text(line.destination);
       return [...items, { kind: "transfer", destination, error: text(line.error) }];

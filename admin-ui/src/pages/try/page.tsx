@@ -26,6 +26,7 @@ const route = getRouteApi("/try");
 const PANEL = cx(
   "flex min-h-0 min-w-0 flex-1 flex-col bg-raised phone:min-h-[75vh]",
   "*:flex *:min-h-0 *:flex-1 *:flex-col",
+  "[&_[role=tablist]]:min-h-10 [&_[role=tablist]]:flex-none [&_[role=tablist]]:items-end [&_[role=tablist]]:px-2",
   "[&_[role=tabpanel]]:flex [&_[role=tabpanel]]:min-h-0 [&_[role=tabpanel]]:flex-1 [&_[role=tabpanel]]:flex-col [&_[role=tabpanel]]:pt-0",
 );
 

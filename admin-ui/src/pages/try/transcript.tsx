@@ -208,9 +208,9 @@ function Approval(
   const { item, onApprove } = props;
   const known = Object.entries(text.approval).find(([answer]) => answer === item.answer)?.[1];
   return (
-    <Said by="agent">
+    <Said by={item.question ? "agent" : "engine"}>
       <div className="flex flex-wrap items-center gap-2">
-        <span>{item.question}</span>
+        <span>{item.question || text.approvalGiven}</span>
         {item.answer !== "" && (
           <Badge tone={item.answer === "yes" ? "good" : "warn"}>{known ?? item.answer}</Badge>
         )}

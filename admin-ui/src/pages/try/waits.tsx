@@ -26,7 +26,7 @@ export function Waits({ turns, live }: { turns: readonly Turn[]; live: boolean }
   const median = medianWait(turns);
   const longest = Math.max(LEAST_SCALE_MS, ...turns.map((turn) => turn.totalMs ?? 0));
   return (
-    <section aria-label={text.waits} className="grid gap-2">
+    <section aria-label={text.waits} className="grid grid-cols-[minmax(0,1fr)] gap-2">
       <div className="flex items-baseline justify-between">
         <h2>{text.waits}</h2>
         {median !== null && (
@@ -36,7 +36,7 @@ export function Waits({ turns, live }: { turns: readonly Turn[]; live: boolean }
         )}
       </div>
       {turns.length === 0 && <p className="text-muted">{text.waitsEmpty}</p>}
-      <ol className="grid gap-2.5">
+      <ol className="grid grid-cols-[minmax(0,1fr)] gap-2.5">
         {turns.map((turn) => (
           <li key={turn.number}>
             <Wait turn={turn} scale={longest} live={live} />
@@ -51,10 +51,12 @@ export function Waits({ turns, live }: { turns: readonly Turn[]; live: boolean }
 function Wait({ turn, scale, live }: { turn: Turn; scale: number; live: boolean }) {
   const { stages, totalMs, filler, answerMs } = turn;
   return (
-    <div className="grid gap-1">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
       <div className="flex items-baseline justify-between gap-2">
         <span className="min-w-0 truncate">{turn.words || words.turn(turn.number)}</span>
-        {totalMs !== null && <span className="font-medium">{durationText(totalMs)}</span>}
+        {totalMs !== null && (
+          <span className="font-medium whitespace-nowrap">{durationText(totalMs)}</span>
+        )}
       </div>
       {stages === null ? (
         live && <Running since={turn.since} scale={scale} />
@@ -117,10 +119,7 @@ function Legend() {
     <ul className="flex flex-wrap gap-x-3 gap-y-1 text-xs text-muted">
       {STAGES.map((stage) => (
         <li key={stage} className="flex items-center gap-1">
-          <span
-            aria-hidden="true"
-            className={cx("size-2.5 rounded-xs bg-hover", PATTERNS[stage])}
-          />
+          <span aria-hidden="true" className={cx("size-2.5 rounded-xs", PATTERNS[stage])} />
           {words.stages[stage]}
         </li>
       ))}
