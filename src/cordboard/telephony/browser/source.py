@@ -151,6 +151,7 @@ class BrowserCalls:
 
     def _begin_relay(self, call_id: str, order: Order, media: BrowserMedia) -> None:
         dialled = Dialled(
+            call_id,
             order.extension,
             order.number,
             order.name,
