@@ -2009,7 +2009,7 @@ export interface components {
         BrowserCallOrdered: {
             /**
              * Id
-             * @description Id of the call; its ledger has it, unless it goes through Asterisk.
+             * @description Id of the call, also of one that comes back to the engine through Asterisk.
              */
             id: string;
             /** Ticket */

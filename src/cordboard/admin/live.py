@@ -240,12 +240,13 @@ class Viewer:
         facts = self._feed.live.facts(wanted.call)
         if facts is None or not ask.who.rights.covers(facts.call.context_name):
             raise RequestRefused(404, "not_there", "there is no such live call")
+        is_own = ask.services.browser.is_call_of(wanted.call, ask.who.name)
         personal = ask.who.rights.may(Permission.PERSONAL)
-        if personal:  # the caller's words are shown
+        if personal and not is_own:  # the words of another caller are shown
             context = facts.call.context_name
             await ask.record(action="call.watched", on=wanted.call, context=context)
         self.calls.add(wanted.call)
-        return Events(facts, ask.services, personal, wanted.from_ms, wanted.after)
+        return Events(facts, ask.services, personal or is_own, wanted.from_ms, wanted.after)
 
 
 async def watch(ask: Ask) -> None:
