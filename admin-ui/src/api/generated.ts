@@ -4066,6 +4066,26 @@ export interface components {
              */
             late: number;
         };
+        /** Payload */
+        Payload: {
+            /**
+             * Payload
+             * @description As the provider's model gets it.
+             */
+            payload: {
+                [key: string]: unknown;
+            };
+            /**
+             * Bytes
+             * @description Of the payload as JSON.
+             */
+            bytes: number;
+            /**
+             * Cut
+             * @description Parts that were left out or shortened.
+             */
+            cut: string[];
+        };
         /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
@@ -5324,11 +5344,10 @@ export interface components {
             took_ms: number;
             /**
              * Payloads
-             * @description By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
-             *     `cut`.
+             * @description By kind of provider.
              */
             payloads: {
-                [key: string]: unknown;
+                [key: string]: components["schemas"]["Payload"];
             };
         };
         /** Try */

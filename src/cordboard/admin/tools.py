@@ -114,6 +114,15 @@ class Try(Takes):
         return {"arguments": sorted(names), "approve": self.approve}
 
 
+class Payload(Gives):
+    payload: dict[str, Any]
+    """As the provider's model gets it."""
+    bytes: int
+    """Of the payload as JSON."""
+    cut: list[str]
+    """Parts that were left out or shortened."""
+
+
 class Tried(Gives):
     outcome: str
     status: str
@@ -127,9 +136,8 @@ class Tried(Gives):
     control: dict[str, Any]
     cut: list[str]
     took_ms: int
-    payloads: dict[str, Any]
-    """By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
-    `cut`."""
+    payloads: dict[str, Payload]
+    """By kind of provider."""
 
 
 class Example(Gives):
