@@ -1,12 +1,4 @@
 import { expect, test } from "vitest";
-
-import {
-  exampleId,
-  filtered,
-  payloadKind,
-  type Tool,
-  toolLines,
-} from "../src/pages/tools/catalogue.ts";
 import {
   draftId,
   editsOf,
@@ -14,6 +6,13 @@ import {
   problemsOf,
   serversOf,
 } from "../src/pages/tools/server-form.ts";
+import {
+  exampleId,
+  filtered,
+  payloadKind,
+  type Tool,
+  toolLines,
+} from "../src/pages/tools/tool-lines.ts";
 
 const tool = (name: string, more: Partial<Tool> = {}): Tool => ({
   name,

@@ -95,7 +95,8 @@ export const words = {
     invalid: "The arguments are not a JSON object.",
     confirm: {
       title: (name: string) => `Run ${name}?`,
-      idempotent: "It changes something; running it again with these arguments changes nothing more.",
+      idempotent:
+        "It changes something; running it again with these arguments changes nothing more.",
       destructive: "It changes something for real, as in a call. It cannot be taken back.",
       run: "Run it",
     },
@@ -263,6 +264,7 @@ export const words = {
     removeTitle: (name: string) => `Remove ${name}?`,
     removeAbout: "The removal goes into a draft. Contexts that name its tools then have problems.",
     secrets: "Write a secret as ${NAME}, and set NAME under Providers → Secrets.",
-    readOnly: "You may not edit the configuration: that needs the role operator, and the scope of all contexts.",
+    readOnly:
+      "You may not edit the configuration: that needs the role operator, and the scope of all contexts.",
   },
 } as const;

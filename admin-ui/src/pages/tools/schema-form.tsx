@@ -59,7 +59,12 @@ export function SchemaForm(props: SchemaFormProps) {
     <Context value={{ root, onChange, problems, showsSecrets }}>
       <div className="grid gap-3">
         {fields.map((field) => (
-          <PartEditor key={field.name} part={field} path={[field.name]} value={get(value, field.name)} />
+          <PartEditor
+            key={field.name}
+            part={field}
+            path={[field.name]}
+            value={get(value, field.name)}
+          />
         ))}
       </div>
     </Context>
@@ -71,6 +76,8 @@ interface EditorProps {
   path: Path;
   value: Json | undefined;
   hideLabel?: boolean;
+  /** True for an item or entry: emptied, it stays where it is. */
+  isItem?: boolean;
 }
 
 function PartEditor(props: EditorProps) {
@@ -130,10 +137,10 @@ function useLabels({ part, path, hideLabel = false }: EditorProps) {
 }
 
 function SimplePart(props: EditorProps & { shape: Shape }) {
-  const { part, path, value, shape } = props;
+  const { part, path, value, shape, isItem = false } = props;
   const { onChange, showsSecrets } = useForm();
   const standard = shown(part.standard);
-  const set = (next: Json | undefined) => onChange(path, next);
+  const set = (next: Json | undefined) => onChange(path, isItem ? (next ?? null) : next);
   let input: ReactNode = null;
   if (shape.kind === "number") {
     input = (
@@ -158,7 +165,7 @@ function SimplePart(props: EditorProps & { shape: Shape }) {
         value={typeof value === "string" ? value : ""}
         placeholder={standard}
         plain={showsSecrets}
-        onValue={(text) => set(text === "" ? undefined : text)}
+        onValue={(text) => set(text === "" && !isItem ? undefined : text)}
       />
     );
   }
@@ -265,9 +272,7 @@ function Group(props: EditorProps & { children: ReactNode }) {
     return (
       <div>
         <Button small icon="plus" onClick={() => onChange(path, initial(part.schema, root) ?? {})}>
-          <span>
-            {words.form.add(part.name)}
-          </span>
+          <span>{words.form.add(part.name)}</span>
         </Button>
         {part.description && <p className="mt-1 text-xs text-muted">{part.description}</p>}
         {error && <p className="mt-1 text-xs text-bad">{error}</p>}
@@ -354,6 +359,7 @@ function ListPart(props: EditorProps & { item: JsonObject }) {
                 path={[...path, index]}
                 value={each === null ? undefined : each}
                 hideLabel={compact}
+                isItem
               />
             </div>
             <IconButton
@@ -400,18 +406,14 @@ function MapPart(props: EditorProps & { item: JsonObject }) {
             <KeyInput
               name={name}
               taken={(next) => Object.hasOwn(value, next)}
-              onRename={(next) =>
-                onChange(
-                  path,
-                  Object.fromEntries(entries.with(index, [next, each])),
-                )
-              }
+              onRename={(next) => onChange(path, renamed(value, name, next))}
             />
             <PartEditor
               part={itemPart(name, item, root)}
               path={[...path, name]}
-              value={each === "" ? undefined : each}
+              value={each === null ? undefined : each}
               hideLabel
+              isItem
             />
             <IconButton
               label={words.form.remove(name)}
@@ -426,6 +428,11 @@ function MapPart(props: EditorProps & { item: JsonObject }) {
       </Button>
     </Group>
   );
+}
+
+function renamed(value: JsonObject, name: string, next: string): JsonObject {
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([key, each]) => [key === name ? next : key, each]));
 }
 
 interface KeyInputProps {
@@ -479,9 +486,16 @@ function VariantsPart(props: EditorProps & { variants: { label: string; schema: 
       </Field>
       {variant && (
         <PartEditor
-          part={{ ...part, name: variant.label, description: "", required: true, schema: variant.schema }}
+          part={{
+            ...part,
+            name: variant.label,
+            description: "",
+            required: true,
+            schema: variant.schema,
+          }}
           path={path}
-          value={value === null || value === "" ? undefined : value}
+          value={value === null ? undefined : value}
+          isItem
         />
       )}
     </div>

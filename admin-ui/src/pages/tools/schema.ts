@@ -18,7 +18,13 @@ export type Part = {
 
 export type Shape =
   | { kind: "text"; format: TextFormat; least: number; most: number | undefined }
-  | { kind: "number"; whole: boolean; least: number | undefined; most: number | undefined; unit: string }
+  | {
+      kind: "number";
+      whole: boolean;
+      least: number | undefined;
+      most: number | undefined;
+      unit: string;
+    }
   | { kind: "switch" }
   | { kind: "choice"; values: Json[] }
   | { kind: "object"; fields: Part[] }
@@ -53,7 +59,7 @@ export function resolved(schema: Json | undefined, root: JsonObject, depth = 0):
   for (const key of ["anyOf", "oneOf"]) {
     const given = schema[key];
     if (!Array.isArray(given)) continue;
-    const others = given.filter((each) => !isObject(each) || each["type"] !== "null");
+    const others = given.filter((each) => !isObject(each) || each.type !== "null");
     if (others.length === given.length) continue;
     const { [key]: _, ...around } = schema;
     if (others.length !== 1) return { ...around, [key]: others };
@@ -75,12 +81,12 @@ function pointed(reference: string, root: JsonObject): Json | undefined {
 
 /** The part of a form for a schema that `resolved` has returned. */
 export function shapeOf(schema: JsonObject, root: JsonObject): Shape {
-  if (Object.hasOwn(schema, "const")) return { kind: "choice", values: [schema["const"] ?? null] };
-  const values = schema["enum"];
+  if (Object.hasOwn(schema, "const")) return { kind: "choice", values: [schema.const ?? null] };
+  const values = schema.enum;
   if (Array.isArray(values) && values.length > 0) {
     return { kind: "choice", values: values.filter((each) => each !== null) };
   }
-  const variants = schema["oneOf"] ?? schema["anyOf"];
+  const variants = schema.oneOf ?? schema.anyOf;
   if (Array.isArray(variants) && variants.length > 0) return variantsOf(schema, variants, root);
   switch (typeOf(schema)) {
     case "string":
@@ -91,7 +97,7 @@ export function shapeOf(schema: JsonObject, root: JsonObject): Shape {
     case "boolean":
       return { kind: "switch" };
     case "array":
-      return isObject(schema["items"]) ? { kind: "list", item: schema["items"] } : { kind: "json" };
+      return isObject(schema.items) ? { kind: "list", item: schema.items } : { kind: "json" };
     case "object":
       return objectOf(schema, root);
     default:
@@ -100,18 +106,18 @@ export function shapeOf(schema: JsonObject, root: JsonObject): Shape {
 }
 
 function typeOf(schema: JsonObject): string {
-  const type = schema["type"];
+  const type = schema.type;
   if (typeof type === "string") return type;
   if (Array.isArray(type)) {
     const others = type.filter((each) => each !== "null");
     return others.length === 1 && typeof others[0] === "string" ? others[0] : "";
   }
-  return isObject(schema["properties"]) ? "object" : "";
+  return isObject(schema.properties) ? "object" : "";
 }
 
 function textOf(schema: JsonObject): Shape {
-  const format = schema["format"];
-  const secret = format === "password" || schema["writeOnly"] === true || schema["secret"] === true;
+  const format = schema.format;
+  const secret = format === "password" || schema.writeOnly === true || schema.secret === true;
   return {
     kind: "text",
     format: secret
@@ -119,8 +125,8 @@ function textOf(schema: JsonObject): Shape {
       : format === "date" || format === "time" || format === "date-time"
         ? format
         : "text",
-    least: numeric(schema["minLength"]) ?? 0,
-    most: numeric(schema["maxLength"]),
+    least: numeric(schema.minLength) ?? 0,
+    most: numeric(schema.maxLength),
   };
 }
 
@@ -128,9 +134,9 @@ function numberOf(schema: JsonObject): Shape {
   return {
     kind: "number",
     whole: typeOf(schema) === "integer",
-    least: numeric(schema["minimum"]) ?? numeric(schema["exclusiveMinimum"]),
-    most: numeric(schema["maximum"]) ?? numeric(schema["exclusiveMaximum"]),
-    unit: typeof schema["unit"] === "string" ? schema["unit"] : "",
+    least: numeric(schema.minimum) ?? numeric(schema.exclusiveMinimum),
+    most: numeric(schema.maximum) ?? numeric(schema.exclusiveMaximum),
+    unit: typeof schema.unit === "string" ? schema.unit : "",
   };
 }
 
@@ -139,11 +145,11 @@ function numeric(value: Json | undefined): number | undefined {
 }
 
 function objectOf(schema: JsonObject, root: JsonObject): Shape {
-  const properties = schema["properties"];
+  const properties = schema.properties;
   if (isObject(properties) && Object.keys(properties).length > 0) {
-    return { kind: "object", fields: fieldsOf(properties, schema["required"], root) };
+    return { kind: "object", fields: fieldsOf(properties, schema.required, root) };
   }
-  const more = schema["additionalProperties"];
+  const more = schema.additionalProperties;
   if (isObject(more)) return { kind: "map", item: more };
   if (isObject(properties) || more === false) return { kind: "object", fields: [] };
   return { kind: "json" };
@@ -155,10 +161,10 @@ function fieldsOf(properties: JsonObject, required: Json | undefined, root: Json
     const schema = resolved(given, root);
     return {
       name,
-      title: typeof schema["title"] === "string" ? schema["title"] : "",
-      description: typeof schema["description"] === "string" ? schema["description"] : "",
+      title: typeof schema.title === "string" ? schema.title : "",
+      description: typeof schema.description === "string" ? schema.description : "",
       required: needed.includes(name),
-      standard: schema["default"],
+      standard: schema.default,
       schema,
     };
   });
@@ -171,24 +177,33 @@ function variantsOf(schema: JsonObject, given: Json[], root: JsonObject): Shape 
     return { label: variantLabel(found, index), schema: found };
   });
   const only = variants[0];
-  return variants.length === 1 && only ? shapeOf(only.schema, root) : { kind: "variants", variants };
+  return variants.length === 1 && only
+    ? shapeOf(only.schema, root)
+    : { kind: "variants", variants };
 }
 
 function variantLabel(schema: JsonObject, index: number): string {
-  const title = schema["title"];
+  const title = schema.title;
   if (typeof title === "string" && title) return title;
-  const properties = schema["properties"];
+  const properties = schema.properties;
   if (isObject(properties)) {
     const fixed = Object.values(properties).find((each) => isObject(each) && "const" in each);
-    if (isObject(fixed)) return String(fixed["const"]);
+    if (isObject(fixed)) return String(fixed.const);
     if (Object.keys(properties).length > 0) return Object.keys(properties).slice(0, 3).join(", ");
   }
-  return "const" in schema ? String(schema["const"]) : typeOf(schema) || String(index + 1);
+  return "const" in schema ? String(schema.const) : typeOf(schema) || String(index + 1);
 }
 
 /** The first variant that could have this value; 0 if none could. */
-export function variantOf(variants: { schema: JsonObject }[], value: Json, root: JsonObject): number {
-  return Math.max(0, variants.findIndex(({ schema }) => fits(schema, value, root)));
+export function variantOf(
+  variants: { schema: JsonObject }[],
+  value: Json,
+  root: JsonObject,
+): number {
+  return Math.max(
+    0,
+    variants.findIndex(({ schema }) => fits(schema, value, root)),
+  );
 }
 
 function fits(given: JsonObject, value: Json, root: JsonObject): boolean {
@@ -223,7 +238,7 @@ function fieldFits(field: Part, value: JsonObject, root: JsonObject): boolean {
 /** The value that a required part begins with; undefined if the person must give it. */
 export function initial(given: JsonObject, root: JsonObject, depth = 0): Json | undefined {
   const schema = resolved(given, root);
-  if (schema["default"] !== undefined && schema["default"] !== null) return schema["default"];
+  if (schema.default !== undefined && schema.default !== null) return schema.default;
   const shape = shapeOf(schema, root);
   if (depth > DEEPEST) return undefined;
   if (shape.kind === "choice" && shape.values.length === 1) return shape.values[0];
@@ -234,10 +249,12 @@ export function initial(given: JsonObject, root: JsonObject, depth = 0): Json | 
     return first ? initial(first.schema, root, depth + 1) : undefined;
   }
   if (shape.kind !== "object") return undefined;
-  const begun = shape.fields.filter((field) => field.required).flatMap((field) => {
-    const value = initial(field.schema, root, depth + 1);
-    return value === undefined ? [] : [[field.name, value] as const];
-  });
+  const begun = shape.fields
+    .filter((field) => field.required)
+    .flatMap((field) => {
+      const value = initial(field.schema, root, depth + 1);
+      return value === undefined ? [] : [[field.name, value] as const];
+    });
   return Object.fromEntries(begun);
 }
 
@@ -265,7 +282,11 @@ export function missing(given: JsonObject, value: Json | undefined, root: JsonOb
 }
 
 /** The value with another one at a place below it; undefined removes a key or an item. */
-export function put(whole: Json | undefined, path: Path, value: Json | undefined): Json | undefined {
+export function put(
+  whole: Json | undefined,
+  path: Path,
+  value: Json | undefined,
+): Json | undefined {
   const [first, ...others] = path;
   if (first === undefined) return value;
   if (typeof first === "number") {
@@ -279,11 +300,9 @@ export function put(whole: Json | undefined, path: Path, value: Json | undefined
   const next = put(get(found, first), others, value);
   // Not by assignment: a tool may call an argument `__proto__`.
   const entries = Object.entries(found);
-  const at = entries.findIndex(([key]) => key === first);
-  if (next === undefined) return Object.fromEntries(entries.filter((_, index) => index !== at));
-  return Object.fromEntries(
-    at < 0 ? [...entries, [first, next]] : entries.with(at, [first, next]),
-  );
+  if (next === undefined) return Object.fromEntries(entries.filter(([key]) => key !== first));
+  if (!Object.hasOwn(found, first)) return Object.fromEntries([...entries, [first, next]]);
+  return Object.fromEntries(entries.map(([key, each]) => [key, key === first ? next : each]));
 }
 
 /** The value as JSON for people; undefined as an empty text. */

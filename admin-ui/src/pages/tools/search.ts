@@ -11,6 +11,11 @@ export type ServerView = (typeof SERVER_VIEWS)[number];
 export type ToolView = (typeof TOOL_VIEWS)[number];
 export type AnswerView = (typeof ANSWER_VIEWS)[number];
 
+/** One of the effects; undefined for any other word. */
+export function oneEffect(raw: unknown): Effects | undefined {
+  return oneOf(raw, EFFECTS);
+}
+
 export type Search = {
   /** Text in the name or the description. */
   q?: string | undefined;
@@ -37,19 +42,19 @@ export type Search = {
 
 export function search(raw: Raw): Search {
   return {
-    q: text(raw["q"]),
-    kind: text(raw["kind"]),
-    server: text(raw["server"]),
-    effects: oneOf(raw["effects"], EFFECTS),
-    context: text(raw["context"]),
-    missing: flag(raw["missing"]),
-    sort: text(raw["sort"]),
-    view: oneOf(raw["view"], [...SERVER_VIEWS, ...TOOL_VIEWS]),
-    provider: text(raw["provider"]),
-    example: text(raw["example"]),
-    trial: text(raw["trial"]),
-    answer: oneOf(raw["answer"], ANSWER_VIEWS),
-    edit: text(raw["edit"]),
-    add: flag(raw["add"]),
+    q: text(raw.q),
+    kind: text(raw.kind),
+    server: text(raw.server),
+    effects: oneEffect(raw.effects),
+    context: text(raw.context),
+    missing: flag(raw.missing),
+    sort: text(raw.sort),
+    view: oneOf(raw.view, [...SERVER_VIEWS, ...TOOL_VIEWS]),
+    provider: text(raw.provider),
+    example: text(raw.example),
+    trial: text(raw.trial),
+    answer: oneOf(raw.answer, ANSWER_VIEWS),
+    edit: text(raw.edit),
+    add: flag(raw.add),
   };
 }

@@ -19,9 +19,7 @@ export function fitsTransport(key: string, section: JsonObject): boolean {
 
 /** The section without the keys of the other transport, which the engine would refuse. */
 export function cleaned(section: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(section).filter(([key]) => fitsTransport(key, section)),
-  );
+  return Object.fromEntries(Object.entries(section).filter(([key]) => fitsTransport(key, section)));
 }
 
 /** The sections of the servers, as the file has them. */

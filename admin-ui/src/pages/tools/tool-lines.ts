@@ -49,7 +49,9 @@ export function filtered(lines: readonly ToolLine[], wanted: Search): ToolLine[]
 
 /** The values of a filter that some tool has, in order. */
 export function valuesOf(tools: readonly Tool[], of: (tool: Tool) => readonly string[]): string[] {
-  return [...new Set(tools.flatMap(of))].filter(Boolean).sort((one, other) => one.localeCompare(other));
+  return [...new Set(tools.flatMap(of))]
+    .filter(Boolean)
+    .sort((one, other) => one.localeCompare(other));
 }
 
 type ProviderPart = Pick<Schemas["ProviderPart"], "part" | "type">;
@@ -69,7 +71,10 @@ export function payloadKind(
 
 /** An id for a saved example that no other one has: from its label, or a number. */
 export function exampleId(label: string, taken: readonly string[]): string {
-  const plain = label.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const plain = label
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-");
   const begin = plain.replace(/^-+|-+$/g, "").slice(0, 34) || "example";
   for (let number = 1; ; number++) {
     const id = number === 1 ? begin : `${begin}-${number}`;
