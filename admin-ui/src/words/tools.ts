@@ -263,7 +263,7 @@ export const words = {
     remove: "Remove server",
     removeTitle: (name: string) => `Remove ${name}?`,
     removeAbout: "The removal goes into a draft. Contexts that name its tools then have problems.",
-    secrets: "Write a secret as ${NAME}, and set NAME under Providers → Secrets.",
+    secrets: `Write a secret as \${NAME}, and set NAME under Providers → Secrets.`,
     readOnly:
       "You may not edit the configuration: that needs the role operator, and the scope of all contexts.",
   },

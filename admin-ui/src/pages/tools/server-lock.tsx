@@ -54,7 +54,6 @@ function Compared({ lock }: { lock: ServerLock }) {
         )}
       </div>
       {lock.diff.length > 0 && (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls needs the keyboard
         <section
           tabIndex={0}
           aria-label={words.lock.diff}
