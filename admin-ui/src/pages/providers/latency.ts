@@ -25,11 +25,15 @@ export function latencies(series: Series | undefined): Map<string, Latency> {
 
 /** The newest value that there is. */
 export function newest(values: readonly (number | null)[]): number | null {
-  return values.findLast((each) => each !== null) ?? null;
+  return values.filter((each) => each !== null).at(-1) ?? null;
 }
 
 /** The points of a line in a box of this size, in the form of an SVG path; gaps are left open. */
-export function linePath(values: readonly (number | null)[], width: number, height: number): string {
+export function linePath(
+  values: readonly (number | null)[],
+  width: number,
+  height: number,
+): string {
   const most = Math.max(1, ...values.map((each) => each ?? 0));
   const step = values.length > 1 ? width / (values.length - 1) : 0;
   let path = "";
