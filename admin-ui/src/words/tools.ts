@@ -120,6 +120,7 @@ export const words = {
     running: "Running…",
     views: { spoken: "Spoken", data: "Data", raw: "Raw", providers: "Per provider" },
     spoken: "The caller hears",
+    refused: "The agent is told",
     silent: "The caller hears nothing by itself: the model words the answer.",
     control: "Signals to the agent",
     noData: "It returned no data.",

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 
 import { api, type Schema, sentence, useGet } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
-import { Answer, Empty } from "../../parts/answer.tsx";
+import { Answer, Empty, Loading } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Field, TextArea } from "../../parts/field.tsx";
@@ -26,16 +26,17 @@ export function Voices() {
           <Empty icon="headphones" title={say.none}>
             {say.noneHint}
           </Empty>
+        ) : config.isLoading ? (
+          <Loading />
         ) : (
           <ul className="grid gap-4 lg:grid-cols-2">
-            {!config.isLoading &&
-              voices.map((voice) => (
-                <VoiceCard
-                  key={voice.id}
-                  voice={voice}
-                  greeting={greetingOf(config.data?.tree, voice.used_by) ?? say.standard}
-                />
-              ))}
+            {voices.map((voice) => (
+              <VoiceCard
+                key={voice.id}
+                voice={voice}
+                greeting={greetingOf(config.data?.tree, voice.used_by) ?? say.standard}
+              />
+            ))}
           </ul>
         )
       }

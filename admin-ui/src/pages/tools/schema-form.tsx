@@ -6,6 +6,7 @@ import { cx } from "../../parts/cx.ts";
 import { Field, NumberInput, Select, TextArea, TextInput } from "../../parts/field.tsx";
 import { words } from "../../words/tools.ts";
 import { JsonInput } from "./json-input.tsx";
+import { Marked } from "./marked.tsx";
 import {
   get,
   initial,
@@ -127,7 +128,7 @@ function useLabels({ part, path, hideLabel = false }: EditorProps) {
   const { problems } = useForm();
   return {
     label: <span className="font-mono text-xs">{part.name}</span>,
-    hint: part.description || undefined,
+    hint: part.description && <Marked text={part.description} />,
     error: problems.get(dotted(path)),
     aside: part.required && !hideLabel && (
       <span className="text-xs text-muted">{words.form.required}</span>
@@ -255,7 +256,11 @@ function JsonPart(props: EditorProps) {
   const { path, value, part } = props;
   const { onChange } = useForm();
   const labels = useLabels(props);
-  const hint = part.description ? `${part.description} ${words.form.asJson}` : words.form.asJson;
+  const hint = (
+    <>
+      <Marked text={part.description} /> {words.form.asJson}
+    </>
+  );
   return (
     <Field {...labels} hint={hint}>
       <JsonInput value={value} rows={3} onValue={(next) => onChange(path, next)} />
@@ -274,7 +279,11 @@ function Group(props: EditorProps & { children: ReactNode }) {
         <Button small icon="plus" onClick={() => onChange(path, initial(part.schema, root) ?? {})}>
           <span>{words.form.add(part.name)}</span>
         </Button>
-        {part.description && <p className="mt-1 text-xs text-muted">{part.description}</p>}
+        {part.description && (
+          <p className="mt-1 text-xs text-muted">
+            <Marked text={part.description} />
+          </p>
+        )}
         {error && <p className="mt-1 text-xs text-bad">{error}</p>}
       </div>
     );
@@ -294,7 +303,11 @@ function Group(props: EditorProps & { children: ReactNode }) {
           />
         )}
       </div>
-      {part.description && <p className="mb-2 text-xs text-muted">{part.description}</p>}
+      {part.description && (
+        <p className="mb-2 text-xs text-muted">
+          <Marked text={part.description} />
+        </p>
+      )}
       {error && (
         <p role="alert" className="mb-2 text-xs text-bad">
           {error}

@@ -11,6 +11,7 @@ import { cx } from "../../parts/cx.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/tools.ts";
+import { Marked } from "./marked.tsx";
 
 type ServerLock = Schema<"ServerLock">;
 
@@ -30,7 +31,9 @@ export function Definitions({ server }: { server: string }) {
         const found = servers.find((each) => each.name === server);
         return (
           <div className="grid gap-3">
-            <p className="text-muted">{words.lock.modes[mode]}</p>
+            <p className="text-muted">
+              <Marked text={words.lock.modes[mode]} />
+            </p>
             {found && <Compared key={found.digest} lock={found} />}
           </div>
         );

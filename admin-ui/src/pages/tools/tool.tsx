@@ -12,6 +12,7 @@ import { Tabs } from "../../parts/tabs.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { words } from "../../words/tools.ts";
 import { useChoices } from "./choices.ts";
+import { Marked } from "./marked.tsx";
 import { TOOL_VIEWS, type ToolView } from "./search.ts";
 import { EffectBadge } from "./tool-list.tsx";
 import { StatusBadge } from "./tried.tsx";
@@ -85,7 +86,11 @@ function About({ tool }: { tool: Details }) {
         )}
       </div>
       <p className="break-words whitespace-pre-line">
-        {tool.description || <span className="text-muted">{words.tool.noDescription}</span>}
+        {tool.description ? (
+          <Marked text={tool.description} />
+        ) : (
+          <span className="text-muted">{words.tool.noDescription}</span>
+        )}
       </p>
     </div>
   );

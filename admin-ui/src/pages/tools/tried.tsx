@@ -81,7 +81,9 @@ function Spoken({ tried }: { tried: Tried }) {
     <div className="grid gap-3">
       {tried.message ? (
         <figure>
-          <figcaption className="text-xs text-muted">{words.answer.spoken}</figcaption>
+          <figcaption className="text-xs text-muted">
+            {tried.status === "refused" ? words.answer.refused : words.answer.spoken}
+          </figcaption>
           <blockquote className="mt-1 border-l-2 border-agent pl-3 text-lg break-words">
             {tried.message}
           </blockquote>
