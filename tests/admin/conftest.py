@@ -253,7 +253,8 @@ class LiveTrials:
         self.tried.append((name, context, arguments))
         self.effects.append(more["effects"])
         reply = ToolReply("1.1", name, Status.OK, "It is done.", {"rows": [1]})
-        return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
+        payload = {"payload": {"rows": [1]}, "bytes": 12, "cut": []}
+        return TrialReport("try-1", "run", reply, {"pipeline": payload})
 
 
 class Beep:

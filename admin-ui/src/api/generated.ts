@@ -726,10 +726,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List the tools of every kind, or those of a context; also those not offered, and why.
-         * @description Without a context only for callers whose scope is every context.
-         */
+        /** List the tools of every kind, or those of a context; also those not offered, and why. */
         get: operations["list_tools"];
         put?: never;
         post?: never;
@@ -4159,6 +4156,26 @@ export interface components {
              */
             late: number;
         };
+        /** Payload */
+        Payload: {
+            /**
+             * Payload
+             * @description As the provider's model gets it.
+             */
+            payload: {
+                [key: string]: unknown;
+            };
+            /**
+             * Bytes
+             * @description Of the payload as JSON.
+             */
+            bytes: number;
+            /**
+             * Cut
+             * @description Parts that were left out or shortened.
+             */
+            cut: string[];
+        };
         /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
@@ -4825,6 +4842,11 @@ export interface components {
             restarts: number;
             /** Breaker */
             breaker: string;
+            /**
+             * Again At
+             * @description Next start by itself, during the pause after a failure.
+             */
+            again_at: string | null;
             /** Last Error */
             last_error: string;
             /**
@@ -5092,11 +5114,17 @@ export interface components {
              */
             comment: string;
         };
-        /** ToolDetails */
-        ToolDetails: {
-            /** Name */
+        /** Tool */
+        Tool: {
+            /**
+             * Name
+             * @description Exposed name; `server.*` for a group that offers nothing.
+             */
             name: string;
-            /** Kind */
+            /**
+             * Kind
+             * @description Empty if unknown.
+             */
             kind: string;
             /** Origin */
             origin: string;
@@ -5120,7 +5148,87 @@ export interface components {
             };
             /**
              * Offered
-             * @description True if any of the places has it.
+             * @description True if any of the contexts asked for has it.
+             */
+            offered: boolean;
+            /**
+             * Why Not
+             * @description Reason why it is not offered; empty when it is.
+             */
+            why_not: string;
+            /**
+             * Contexts
+             * @description Those within the caller's scope that offer it.
+             */
+            contexts: string[];
+        };
+        /** ToolDay */
+        ToolDay: {
+            /** Tool */
+            tool: string;
+            /** Calls */
+            calls: number;
+            /** Ok */
+            ok: number;
+            /** Errors */
+            errors: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Refused */
+            refused: number;
+            /** Cancelled */
+            cancelled: number;
+            /**
+             * Cached
+             * @description Answers that were used again.
+             */
+            cached: number;
+            /** P50 Ms */
+            p50_ms: number;
+            /** P95 Ms */
+            p95_ms: number;
+            /** Longest Ms */
+            longest_ms: number;
+            /** Day */
+            day: string;
+            /** Context */
+            context: string;
+        };
+        /** ToolDetails */
+        ToolDetails: {
+            /**
+             * Name
+             * @description Exposed name; `server.*` for a group that offers nothing.
+             */
+            name: string;
+            /**
+             * Kind
+             * @description Empty if unknown.
+             */
+            kind: string;
+            /** Origin */
+            origin: string;
+            /** Server */
+            server: string;
+            /**
+             * Effects
+             * @description Empty for a tool that is offered nowhere; so is `approval`.
+             */
+            effects: string;
+            /** Approval */
+            approval: string;
+            /** Description */
+            description: string;
+            /**
+             * Parameters
+             * @description JSON Schema of the arguments.
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /**
+             * Offered
+             * @description True if any of the contexts asked for has it.
              */
             offered: boolean;
             /**
@@ -5193,14 +5301,42 @@ export interface components {
             /** Late Told */
             late_told: boolean | null;
         };
+        /** ToolTotals */
+        ToolTotals: {
+            /** Tool */
+            tool: string;
+            /** Calls */
+            calls: number;
+            /** Ok */
+            ok: number;
+            /** Errors */
+            errors: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Refused */
+            refused: number;
+            /** Cancelled */
+            cancelled: number;
+            /**
+             * Cached
+             * @description Answers that were used again.
+             */
+            cached: number;
+            /** P50 Ms */
+            p50_ms: number;
+            /** P95 Ms */
+            p95_ms: number;
+            /** Longest Ms */
+            longest_ms: number;
+            /** Last Day */
+            last_day: string;
+        };
         /** Tools */
         Tools: {
             /** Context */
             context: string | null;
             /** Tools */
-            tools: {
-                [key: string]: unknown;
-            }[];
+            tools: components["schemas"]["Tool"][];
         };
         /** ToolsOf */
         ToolsOf: {
@@ -5328,11 +5464,10 @@ export interface components {
             took_ms: number;
             /**
              * Payloads
-             * @description By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
-             *     `cut`.
+             * @description By kind of provider.
              */
             payloads: {
-                [key: string]: unknown;
+                [key: string]: components["schemas"]["Payload"];
             };
         };
         /** Try */
@@ -5427,21 +5562,13 @@ export interface components {
             last_day: string;
             /** Context */
             context: string | null;
-            /**
-             * Tools
-             * @description `tool`, `calls`, `ok`, `errors`, `timeouts`, `refused`, `cancelled`, `cached`, `p50_ms`,
-             *     `p95_ms`, `longest_ms`, `last_day`.
-             */
-            tools: {
-                [key: string]: unknown;
-            }[];
+            /** Tools */
+            tools: components["schemas"]["ToolTotals"][];
             /**
              * Rows
-             * @description The same by `day` and `context`.
+             * @description The same by day and context.
              */
-            rows: {
-                [key: string]: unknown;
-            }[];
+            rows: components["schemas"]["ToolDay"][];
         };
         /** UsageOf */
         UsageOf: {
