@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -33,6 +34,36 @@ class Drain(Gives):
     calls_left: int
 
 
+class GenerationInUse(Gives):
+    """A configuration that new calls get, or that earlier calls keep to their end."""
+
+    number: int
+    version: str
+    """Digest of its file; empty if its text is not kept."""
+    calls: int
+
+
+class Deferred(Gives):
+    what: str
+    until: str
+
+
+class Load(Gives):
+    """The event loop, which carries the sound of all calls."""
+
+    lag_ms: float
+    lag_p99_ms: float
+    lag_worst_ms: float
+    """Since the start."""
+    times_blocked: int
+    longest_blocked_ms: float
+    late_frames: int
+    """Rounds of frames that were sent late since the start; 50 a second."""
+    skipped_frames: int
+    given_up: list[str]
+    """Features that are off because of the load."""
+
+
 class EngineState(Gives):
     version: str
     uptime_seconds: float
@@ -43,6 +74,12 @@ class EngineState(Gives):
     drain: Drain
     """`calls_left` is within the caller's scope."""
     components: dict[str, Component]
+    load: Load | None
+    """None for a scope of some contexts."""
+    generations: list[GenerationInUse]
+    """That of new calls first; empty for a scope of some contexts."""
+    deferred: list[Deferred]
+    """Changes of the file that are not in force yet."""
     details: dict[str, Any]
     """The same facts as in `/health` on the port of the probes, without the calls; empty for a
     scope of some contexts, as they count the calls of all."""
@@ -58,11 +95,6 @@ class Problem(Gives):
     end_line: int | None = None
     end_column: int | None = None
     """Column behind the last character to mark."""
-
-
-class Deferred(Gives):
-    what: str
-    until: str
 
 
 class Reloaded(Gives):
@@ -125,7 +157,24 @@ def state_for(services: AdminServices, rights: Rights) -> EngineState:
             name: Component(ready=each.ready, required=each.required, detail=each.detail)
             for name, each in components.items()
         },
+        load=_load(details) if details else None,
+        generations=[GenerationInUse(**each) for each in details.get("generations", ())],
+        deferred=[Deferred(**each) for each in details.get("deferred", ())],
         details=details,
+    )
+
+
+def _load(health: Mapping[str, Any]) -> Load:
+    lag, audio = health["event_loop_lag_ms"], health["audio"]
+    return Load(
+        lag_ms=lag["latest"],
+        lag_p99_ms=lag["p99"],
+        lag_worst_ms=lag["worst"],
+        times_blocked=lag["times_blocked"],
+        longest_blocked_ms=lag["longest_blocked"],
+        late_frames=audio["late_ticks"],
+        skipped_frames=audio["skipped_ticks"],
+        given_up=health["degradation"]["given_up"],
     )
 
 
