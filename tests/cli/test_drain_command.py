@@ -74,7 +74,8 @@ async def file(
     await server.start()
     path = tmp_path / "agent.yaml"
     path.write_text(
-        f"health: {{port: {server.port}}}\nadmin: {{token: '${{TOKEN}}'}}\ncontexts: {{demo: {{}}}}\n"
+        f"health: {{port: {server.port}}}\nadmin: {{token: '${{TOKEN}}'}}\n"
+        "contexts: {demo: {}}\n"
     )
     with capture_logs():
         yield str(path)
