@@ -52,6 +52,8 @@ async def test_a_measure_over_time_with_the_filters_of_its_calls(
     assert (line["key"], line["stat"], sum(line["values"])) == ("crm", "count", 1)
     assert line["calls"] == {"tool_failed": "crm"}
     assert len(found["t"]) == len(line["values"]) + 1
+    begin = datetime.datetime.fromisoformat(found["t"][0])
+    assert (begin.isoweekday(), begin.hour, begin.tzinfo is not None) == (1, 0, True)
     answer = await browser.get("/analytics/tools?key=other")
     assert answer.json()["series"] == []
 

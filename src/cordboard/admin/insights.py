@@ -66,7 +66,7 @@ class SeriesAnswer(Gives):
     by: list[str]
     """Allowed values of `by`."""
     t: list[str]
-    """Beginnings of the points, and the end of the last one."""
+    """Beginnings of the points, and the end of the last one: ISO 8601 with the engine's zone."""
     series: list[SeriesLine]
     left_out: int
     """Lines beyond the 50 with the most calls."""
@@ -166,7 +166,7 @@ def _answer(name: str, found: Series) -> SeriesAnswer:
         measure=name,
         about=measure.about,
         by=[*CELL, *filter(None, [measure.keyed])],
-        t=list(found.t),
+        t=[datetime.datetime.fromisoformat(each).astimezone().isoformat() for each in found.t],
         series=[
             SeriesLine(
                 key=line.key,
