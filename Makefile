@@ -93,6 +93,7 @@ lint: $(ALL_READY) ## check style, formatting, types and the import rules
 	step ruff format --check; \
 	step mypy --strict; \
 	step lint-imports --no-cache --no-logo; \
+	echo "lint: admin-ui"; scripts/install-admin-ui --lint || failed=1; \
 	exit $$failed
 
 .PHONY: bench
@@ -125,6 +126,10 @@ mcp-servers: $(ALL_READY)
 .PHONY: admin-packages
 admin-packages: mcp-servers
 	@scripts/install-admin-ui
+
+.PHONY: admin-ui
+admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
+	@scripts/install-admin-ui --build
 
 .PHONY: admin-types
 admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript types of the admin port

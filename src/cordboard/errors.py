@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 
 class CordboardError(Exception):
@@ -107,6 +107,10 @@ class ConfigError(CordboardError):
         self.problems = problems
         self.checked = checked
         super().__init__("\n".join(problem.labelled() for problem in problems))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have copies and pickles keep the problems."""
+        return type(self), (self.problems,), {"checked": self.checked}
 
 
 class NeedsPublish(ConfigError):

@@ -10,11 +10,11 @@ import secrets
 import time
 import wave
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import httpx2
 import pytest
@@ -25,6 +25,7 @@ from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role, Scope
 from cordboard.accounts.store import Accounts
 from cordboard.admin.application import BASE, AdminApplication
+from cordboard.admin.config_process import Desk
 from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
 from cordboard.admin.services import AdminServices, Editing
@@ -97,6 +98,9 @@ TOOLS = tuple(
         ("delete", "destructive"),
     )
 )
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 class Clock:
@@ -385,6 +389,26 @@ class Outbox:
         return True
 
 
+class ChecksHere:
+    """The work of `ConfigProcess`, without a process."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def run(
+        self,
+        running: Config,
+        environ: Mapping[str, str],
+        work: Callable[Concatenate[Desk, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        return work(Desk(self.workspace, running, environ), *args, **kwargs)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class Room:
     """One port, with its users."""
 
@@ -483,8 +507,10 @@ class Room:
 
     def editing(self, *, writes: bool = True) -> Editing:
         folder, source = self.audit.path.parent, self.fake.source
+        workspace = Workspace(source.path, source.environ, self.fake.versions, writes=writes)
         return Editing(
-            Workspace(source.path, source.environ, self.fake.versions, writes=writes),
+            workspace,
+            ChecksHere(workspace),
             Drafts(folder / "drafts", self.clock),
             StoredSecrets(folder),
             lambda: (3, ""),

@@ -17,7 +17,6 @@ from tests.history.ledgers import Told
 
 from cordboard import private_files
 from cordboard.accounts.rights import Grant, Role
-from cordboard.admin import configuration
 from cordboard.config import drafts
 from cordboard.config.files import digest_of
 from cordboard.config.versions import Author
@@ -324,17 +323,6 @@ async def test_a_text_that_is_no_yaml_has_no_edits_and_no_differences(anna: Brow
         answer = await anna.post(path, {"text": bad, **more})
         assert (answer.status_code, code(answer)) == (422, "not_usable"), path
         assert answer.json()["error"]["at"][0]["line"] is not None
-
-
-async def test_a_large_draft_is_not_checked_beside_calls(
-    room: Room, anna: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its validation would hold the interpreter, and with it the audio of all calls."""
-    monkeypatch.setattr(configuration, "MOST_PLACES_BESIDE_CALLS", 8)
-    held = (await anna.post("/config/check", {"text": TEXT})).json()
-    assert (held["in_order"], "no calls" in held["problems"][0]["message"]) == (False, True)
-    room.calls.clear()
-    assert (await anna.post("/config/check", {"text": TEXT})).json()["in_order"] is True
 
 
 async def test_bodies_have_a_size(room: Room, anna: Browser) -> None:

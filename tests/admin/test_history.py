@@ -313,6 +313,10 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     refuse(room.calls_folder, "r", "+4533110011")
     record(room, "a")
     anna = everything(room)
+    room.add("bert", Role.VIEWER, (Grant.PERSONAL,))
+    for name, number in (("theirs", "+45 33110011"), ("other", "+4522")):
+        view = {"name": name, "filters": {"number": [number]}, "shared": True}
+        assert (await room.browser("bert").ask("PUT", f"/views/{name}", view)).is_success
     plan = (await anna.post("/erasures", {"number": "+4533110011"})).json()
     assert (plan["erased"], plan["calls"], plan["running"], plan["refused"]) == (
         False, ["a"], ["b"], ["r"],
@@ -323,8 +327,10 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     assert set(ids(await anna.get("/calls"))) == {"b", "c"}
     assert not (room.calls_folder / room.on_record[0].file).exists()
     assert not (room.calls_folder / room.on_record[0].recording).exists()
+    assert [view["id"] for view in (await anna.get("/views")).json()["views"]] == ["other"]
     assert "+453311" not in room.audit.path.read_text()
-    assert [entry["detail"]["dry_run"] for entry in room.entries()] == [True, False]
+    erasures = [entry for entry in room.entries() if entry["action"] == "calls.erase"]
+    assert [entry["detail"]["dry_run"] for entry in erasures] == [True, False]
 
 
 async def test_a_live_call_is_not_erased(room: Room) -> None:

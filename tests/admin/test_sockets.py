@@ -188,12 +188,28 @@ async def test_withdrawn_rights_close_the_socket_at_once_and_an_ended_session_to
 
 async def test_rights_that_another_process_withdrew_are_noticed_in_time(room: Room) -> None:
     """`cordboard users` works on the same file; a session also ends by its age."""
-    room.services.sockets = OpenSockets(room.accounts, room.services.run, check_seconds=0.02)
+    room.services.sockets = OpenSockets(
+        room.accounts, room.services.run, room.services.internal_error, check_seconds=0.02
+    )
     app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
     room.add("vera", Role.VIEWER)
     seen = await visit(room.browser("vera"), app)
     room.clock.now += 3_600
     assert await seen.closed() == 4401
+
+
+async def test_nobody_watches_on_with_rights_that_cannot_be_looked_at(room: Room) -> None:
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
+    room.add("vera", Role.VIEWER)
+    seen = await visit(room.browser("vera"), app)
+
+    def fails(holder: str) -> None:
+        raise ZeroDivisionError
+
+    room.accounts.rights_now = fails  # type: ignore[assignment,method-assign]
+    room.services.sockets.accounts_changed()
+    assert await seen.closed() == 1013
+    assert room.errors == ["socket_rights"]
 
 
 async def test_a_socket_outlives_an_elevation_and_does_not_keep_its_session_alive(
@@ -217,7 +233,9 @@ async def test_a_socket_outlives_an_elevation_and_does_not_keep_its_session_aliv
 async def test_sockets_are_limited_for_all_and_for_each_and_take_no_place_of_requests(
     room: Room,
 ) -> None:
-    room.services.sockets = OpenSockets(room.accounts, room.services.run, most=3, most_of_one=2)
+    room.services.sockets = OpenSockets(
+        room.accounts, room.services.run, room.services.internal_error, most=3, most_of_one=2
+    )
     app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), most_at_once=1)
     for name in ("vera", "paul"):
         room.add(name, Role.VIEWER)

@@ -30,9 +30,16 @@ export function connect(origin = "", key = "") {
   client.use({
     async onResponse({ response }) {
       if (response.ok || response.status === 304) return;
-      const body: { error: Refusal } = await response.json();
-      throw new Refused(response.status, body.error);
+      throw new Refused(response.status, await refusalOf(response));
     },
   });
   return client;
+}
+
+async function refusalOf(response: Response): Promise<Refusal> {
+  const body: { error?: Refusal } | null = await response.json().catch(() => null);
+  if (body?.error) return body.error;
+  // A proxy between the page and the engine answers with words of its own.
+  const request = response.headers.get("X-Request-Id") ?? "";
+  return { code: "proxy", message: `status ${response.status}`, at: [], request };
 }

@@ -3542,9 +3542,7 @@ export interface components {
              * @description The whole state: the first frame of each topic but `call`, and after a `restart`.
              * @default null
              */
-            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | {
-                [key: string]: unknown;
-            } | null;
+            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | components["schemas"]["AlarmStates"] | null;
             /**
              * Rows
              * @default []
@@ -4777,7 +4775,7 @@ export interface components {
             by: string[];
             /**
              * T
-             * @description Beginnings of the points, and the end of the last one.
+             * @description Beginnings of the points, and the end of the last one: ISO 8601 with the engine's zone.
              */
             t: string[];
             /** Series */

@@ -8,19 +8,20 @@ an author who may not publish, those that the file does not name there are not e
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pydantic import Field, StrictInt, StrictStr
 
 from cordboard.accounts.rights import Permission
+from cordboard.admin import config_checks as checks
+from cordboard.admin.config_checks import Checked, Configuration, Edited, problem_of
+from cordboard.admin.config_process import Desk
 from cordboard.admin.endpoint import UNRECORDED, Ask, Content, Done, Endpoint, Gives, Scope, Takes
-from cordboard.admin.engine import Problem, Reloaded
+from cordboard.admin.engine import Reloaded
 from cordboard.admin.pace import CHECK, SAVE
 from cordboard.admin.services import Editing
 from cordboard.api.administration import iso_time, report_as_json
@@ -31,14 +32,11 @@ from cordboard.config.files import content_of, digest_of
 from cordboard.config.form import form_schema
 from cordboard.config.load import MOST_KIB
 from cordboard.config.publish import PublishConflict
-from cordboard.config.review import Review
 from cordboard.config.schema import chain_of
 from cordboard.config.versions import Author, Origin, Version
-from cordboard.config.workspace import NOT_AS_A_PATCH, Sheet
-from cordboard.config.yaml_document import dotted
+from cordboard.config.workspace import NOT_AS_A_PATCH
 from cordboard.errors import (
     ConfigError,
-    ConfigProblem,
     DraftRefused,
     EditRefused,
     HistoryError,
@@ -52,59 +50,10 @@ Result = TypeVar("Result")
 MOST_BODY = 2 * 1024 * 1024
 MOST_TEXT = MOST_KIB * 1024
 MOST_EDITS = 100
-MOST_PLACES_BESIDE_CALLS = 4_000
-"""Keys and items of a text that is checked while there are calls. Its validation holds the
-interpreter, and with it all audio."""
 _RECENT_MS = 30 * 24 * 3_600_000
 _BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
 _WHOLE_FILE = "this shows the whole file: it needs the scope of all contexts"
-_OUTSIDE = (
-    "the value that this takes from outside of the file is not in order; `cordboard check` on the "
-    "engine's machine says why"
-)
 _LIMITED = "the scope is limited to some contexts: their values are shown, not the text of the file"
-
-
-class Change(Gives):
-    key: str
-    takes_effect: Literal["now", "idle", "restart"]
-    """`now`: for the next call; `idle`: once no call is active; `restart`: of the engine."""
-
-
-class Checked(Gives):
-    in_order: bool
-    """False: a reload would refuse it."""
-    problems: list[Problem]
-    changes: list[Change]
-    """Differences from the configuration in force; empty unless it is in order."""
-    tree: dict[str, Any]
-    """The values as they are written: references and holes are not replaced. Empty for a text that
-    is not YAML."""
-    places: dict[str, tuple[int, int, int, int]]
-    """Line, column, end line and end column of each key, from 1; the end is behind the last
-    character."""
-
-
-class Configuration(Checked):
-    text: str
-    """Empty for a file in which no secrets can be found, because it is not YAML, and for a limited
-    scope."""
-    digest: str
-    """SHA-256 of the file: the `base` of drafts."""
-    writable: bool
-    reason: str
-    """Why it cannot be published from here."""
-    version: str
-    """Digest of the file that is in force."""
-    generation: int
-    lock: str
-    """SHA-256 of the lock file of the MCP servers' tools; empty if there is none."""
-
-
-class Edited(Checked):
-    text: str
-    touched: list[tuple[int, int]]
-    """First and last line of each part of the text that is new."""
 
 
 class OnThePhone(Gives):
@@ -271,76 +220,58 @@ class DifferenceTo(Takes):
 # The text and its drafts.
 
 
-async def show_config(ask: Ask) -> Configuration:
+async def show_config(ask: Ask) -> JsonAnswer:
     """Show the configuration file: text with holes for literal secrets, values, places, problems.
 
     For a scope of some contexts only the values of those, and no text.
     """
     editing, services = _editing(ask), ask.services
     generation, version = editing.generation()
-    async with services.checking_config:
-        sheet = await _run(ask, editing.workspace.sheet, services.config(), _most_places(ask))
     reason, lock = await services.run(_surroundings, ask, editing)
-    limited = not ask.who.rights.everywhere
-    parts = (sheet.digest, sheet.review.problems, sheet.review.changes, generation, version)
-    seen = (*parts, reason, lock, ask.who.rights.scopes)
-    ask.unchanged(hashlib.sha256(repr(seen).encode()).hexdigest())
-    if limited:
-        sheet, reason, lock, version = _within(ask, sheet), _LIMITED, "", ""
-    checked = await services.run(_checked, ask, sheet.review, hides_outside=True)
-    return Configuration(
-        **checked,
-        text=sheet.text,
-        digest=sheet.digest,
-        writable=not reason,
-        reason=reason,
-        version=version,
-        generation=generation,
-        lock=lock,
-    )
+    if not ask.who.rights.everywhere:
+        reason, lock, version = _LIMITED, "", ""
+    around = {
+        "writable": not reason,
+        "reason": reason,
+        "version": version,
+        "generation": generation,
+        "lock": lock,
+    }
+    digest, answer = await _check(ask, checks.shown, ask.who.rights, around)
+    ask.unchanged(digest)
+    return JsonAnswer(answer)
 
 
-async def check_config(ask: Ask) -> Checked:
+async def check_config(ask: Ask) -> JsonAnswer:
     """Check a configuration, with the place of each problem, and say when each change takes effect.
     Nothing is changed.
 
     A reference or hole that the file does not have there is checked only with `config.publish`.
     """
     body: DraftText = ask.body
-    workspace = _editing(ask).workspace
-    async with ask.services.checking_config:
-        if body.text is None:
-            found = (
-                await _run(ask, workspace.sheet, ask.services.config(), _most_places(ask))
-            ).review
-        else:
-            base = await _base(ask, body.base)
-            found = await _review(ask, body.text, base)
-    checked = await ask.services.run(_checked, ask, found, hides_outside=body.text is not None)
-    return Checked(**checked)
+    if body.text is None:
+        return JsonAnswer(await _check(ask, checks.checked_file))
+    answer = await _check(
+        ask, checks.checked_draft, body.text, body.base, may_publish=_may_publish(ask)
+    )
+    return JsonAnswer(answer)
 
 
-async def edit_config(ask: Ask) -> Edited:
+async def edit_config(ask: Ask) -> JsonAnswer:
     """Apply edits to a text, and check the result. Bytes that no edit names stay as they are.
     Nothing is changed."""
     body: Edits = ask.body
-    workspace = _editing(ask).workspace
     wanted = [_edit(each) for each in body.edits]
-    async with ask.services.checking_config:
-        text, touched = await _run(ask, workspace.edited, body.text, wanted)
-        base = await _base(ask, body.base)
-        found = await _review(ask, text, base)
-    checked = await ask.services.run(_checked, ask, found, hides_outside=True)
-    return Edited(**checked, text=text, touched=touched)
+    answer = await _check(
+        ask, checks.edited, body.text, body.base, wanted, may_publish=_may_publish(ask)
+    )
+    return JsonAnswer(answer)
 
 
 async def diff_config(ask: Ask) -> Difference:
     """Show the differences from the file, or a version, to a draft. Secrets are not shown."""
     body: DraftAgainst = ask.body
-    workspace = _editing(ask).workspace
-    async with ask.services.checking_config:
-        base = await _base(ask, body.base)
-        lines = await _run(ask, workspace.difference, body.text, base, body.against)
+    lines = await _check(ask, checks.difference, body.text, body.base, body.against)
     return Difference(lines=lines, on_the_phone=_on_the_phone(ask))
 
 
@@ -421,15 +352,14 @@ async def _publish(ask: Ask, text: str, base: str, author: Author) -> Published:
     editing, services = _editing(ask), ask.services
     workspace = editing.workspace
     now = digest_of(await _run(ask, workspace.content))
-    async with services.checking_config:
-        if base == now and author.source == "page":  # else `publish` explains the conflict
-            text = await _run(ask, workspace.filled, text, base)
+    if base == now and author.source == "page":  # else `publish` explains the conflict
+        text = await _check(ask, checks.filled, text, base)
     after = digest_of(text.encode("utf-8", "surrogatepass"))
     await ask.record(detail={"before": base, "after": after, "why": author.why})
     if reason := await services.run(workspace.read_only):
         if base != now:
             raise RequestRefused(409, "conflict", "the file has been changed meanwhile")
-        patch = await _run(ask, workspace.patch, text, base)
+        patch = await _check(ask, checks.patch, text, base)
         message = f"{reason}; {'apply the patch there' if patch else NOT_AS_A_PATCH}"
         raise RequestRefused(409, "read_only", message, more={"patch": patch})
     with _explained(ask):
@@ -455,16 +385,14 @@ async def show_config_version(ask: Ask) -> VersionText:
     secrets."""
     workspace, prefix = _whole_file(ask).workspace, ask.params["version"]
     digest = await _run(ask, workspace.versions.find, prefix)
-    async with ask.services.checking_config:
-        text = await _run(ask, workspace.shown_version, digest)
+    text = await _check(ask, checks.version_text, digest)
     return VersionText(digest=digest, text=text)
 
 
 async def diff_config_version(ask: Ask) -> Difference:
     """Show the differences from a version to the file, or to another version."""
-    workspace, query = _whole_file(ask).workspace, ask.query
-    async with ask.services.checking_config:
-        lines = await _run(ask, workspace.between, ask.params["version"], query.to)
+    _whole_file(ask)
+    lines = await _check(ask, checks.between, ask.params["version"], ask.query.to)
     return Difference(lines=lines, on_the_phone=_on_the_phone(ask))
 
 
@@ -531,7 +459,8 @@ def _explained(ask: Ask) -> Iterator[None]:
     except ConfigError as error:
         environment = _environment(ask)
         at = [
-            _problem(each, environment, hides_outside=True).model_dump() for each in error.problems
+            problem_of(each, environment, hides_outside=True).model_dump()
+            for each in error.problems
         ]
         fatal = sum(each.fatal for each in error.problems)
         message = f"an engine could not run with this text: {fatal} problems"
@@ -559,76 +488,20 @@ def _environment(ask: Ask) -> KnownSecrets:
     return KnownSecrets(source.environ.values() if source is not None else ())
 
 
-def _problem(problem: ConfigProblem, environment: KnownSecrets, *, hides_outside: bool) -> Problem:
-    """Return a problem without any value of the environment, or a part of one."""
-    hidden = hides_outside and problem.from_outside
-    return Problem(
-        file=problem.file,
-        line=problem.line,
-        column=problem.column,
-        end_line=problem.end_line,
-        end_column=problem.end_column,
-        key=problem.key,
-        message=_OUTSIDE if hidden else environment.text(problem.message),
-        fatal=problem.fatal,
-    )
+def _may_publish(ask: Ask) -> bool:
+    return ask.who.rights.may(Permission.CONFIG_PUBLISH)
 
 
-def _most_places(ask: Ask) -> int | None:
-    return MOST_PLACES_BESIDE_CALLS if ask.services.calls() else None
-
-
-async def _review(ask: Ask, text: str, base: str) -> Review:
-    may_publish = ask.who.rights.may(Permission.CONFIG_PUBLISH)
-    return await _run(
-        ask,
-        partial(_editing(ask).workspace.review, may_publish=may_publish),
-        text,
-        base,
-        ask.services.config(),
-        _most_places(ask),
-    )
-
-
-async def _base(ask: Ask, base: str) -> str:
-    return base or digest_of(await _run(ask, _editing(ask).workspace.content))
-
-
-def _checked(ask: Ask, review: Review, *, hides_outside: bool) -> dict[str, Any]:
-    environment = _environment(ask)
-    return {
-        "in_order": review.usable,
-        "problems": [
-            _problem(each, environment, hides_outside=hides_outside) for each in review.problems
-        ],
-        "changes": [
-            Change(key=each.key, takes_effect=each.takes_effect) for each in review.changes
-        ],
-        "tree": dict(review.tree),
-        "places": {dotted(path): tuple(place) for path, place in review.places.items() if path},
-    }
-
-
-def _within(ask: Ask, sheet: Sheet) -> Sheet:
-    """Return the values of the contexts within the caller's scope, and the problems with them."""
-    review, contexts = sheet.review, sheet.review.tree.get("contexts")
-    known = contexts if isinstance(contexts, dict) else {}
-    own = {name: value for name, value in known.items() if ask.who.rights.covers(name)}
-    keys = tuple(f"contexts.{name}." for name in own)
-
-    def is_own(key: str) -> bool:
-        return f"{key}.".startswith(keys)
-
-    return Sheet(
-        "",
-        "",
-        Review(
-            tuple(each for each in review.problems if is_own(each.key)),
-            tuple(each for each in review.changes if is_own(each.key)),
-            review.usable,
-            tree={"contexts": own},
-        ),
-    )
+async def _check(
+    ask: Ask,
+    work: Callable[Concatenate[Desk, P], Result],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Result:
+    """Have a function of `admin.config_checks` run in the process for checks."""
+    _editing(ask)
+    with _explained(ask):
+        return await ask.services.check_config(work, *args, **kwargs)
 
 
 def _surroundings(ask: Ask, editing: Editing) -> tuple[str, str]:

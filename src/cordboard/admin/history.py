@@ -532,6 +532,8 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
             raise RequestRefused(409, "not_ended", message)
         if not dry_run:
             erasure.carry_out(plan)
+            if kind == "number":
+                ask.services.views.forget(of)
         return plan
 
     try:

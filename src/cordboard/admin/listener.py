@@ -17,6 +17,7 @@ import structlog
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.application import BASE, AdminApplication
+from cordboard.admin.config_process import ConfigFile, ConfigProcess
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
@@ -189,6 +190,7 @@ def _editing(settings: AdminUi, parts: EngineParts) -> Editing | None:
     writes = settings.edit == "file"
     return Editing(
         Workspace(source.path, source.environ, versions, writes=writes),
+        ConfigProcess(ConfigFile(source.path, versions.folder)),
         Drafts(folder / "drafts", time.time),
         StoredSecrets(folder),
         parts.generation,

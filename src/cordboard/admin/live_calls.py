@@ -166,6 +166,11 @@ class CallFacts:
             "troubles": self.troubles,
         }
 
+    def moment(self) -> tuple[Any, ...]:
+        """Return what the row depends on: while it is the same, so is the row."""
+        call = self.call
+        return self.events, self._state(), _speaking(call), call.cost, call.provider_name
+
     def _state(self) -> str:
         call = self.call
         conversation = call.conversation
@@ -209,6 +214,7 @@ class _Shown:
     fields: dict[str, Any]
     changed: dict[str, int]
     version: int
+    moment: tuple[Any, ...]
 
 
 class LiveCalls:
@@ -249,20 +255,25 @@ class LiveCalls:
         """Return the facts of a call; None if it is over."""
         return self._facts.get(call_id)
 
-    def refresh(self) -> bool:
-        """Compare all rows with the calls. True if any differs from before."""
+    def refresh(self, part: int = 0, parts: int = 1) -> bool:
+        """Compare the rows of one part of the calls with what they were. True if any differs. All
+        at once would hold up the audio of the calls for some milliseconds."""
         version = self.version + 1
-        for call_id, facts in self._facts.items():
-            row, shown = facts.row(), self._shown.get(call_id)
+        for call_id, facts in [*self._facts.items()][part::parts]:
+            moment, shown = facts.moment(), self._shown.get(call_id)
             if shown is None:
+                row = facts.row()
                 changed = dict.fromkeys(row, version)
-                self._shown[call_id] = _Shown(facts.call.context_name, row, changed, version)
+                context = facts.call.context_name
+                self._shown[call_id] = _Shown(context, row, changed, version, moment)
                 self.version = version
-            elif row != shown.fields:
+            elif moment != shown.moment:
+                row, shown.moment = facts.row(), moment
                 differs = [name for name, value in row.items() if value != shown.fields[name]]
-                shown.changed.update(dict.fromkeys(differs, version))
-                shown.fields, shown.version = row, version
-                self.version = version
+                if differs:
+                    shown.changed.update(dict.fromkeys(differs, version))
+                    shown.fields, shown.version = row, version
+                    self.version = version
         for call_id in self._shown.keys() - self._facts.keys():
             if len(self._gone) == MOST_GONE:
                 self._forgotten = self._gone[0][0]

@@ -14,7 +14,9 @@ from cordboard.calls.call import Call
 from cordboard.calls.events import LedgerEvent
 
 TICK_SECONDS = 0.25
-"""Time between two looks at the rows."""
+"""Time between two frames of rows."""
+PARTS = 8
+"""Looks at the rows between two frames, each at a part of them."""
 BUSY_TICK_SECONDS = 1.0
 """The same while the engine gives up features because of its load."""
 
@@ -88,14 +90,15 @@ class Feed:
             if call_id in viewer.calls:
                 viewer.wake.set()
 
-    def _tick(self) -> None:
+    def _tick(self, part: int = 0) -> None:
         loop = asyncio.get_running_loop()
         seconds = TICK_SECONDS if self._load_level() == 0 else BUSY_TICK_SECONDS
-        self._timer = loop.call_later(seconds, self._tick)
+        self._timer = loop.call_later(seconds / PARTS, self._tick, (part + 1) % PARTS)
         try:
-            if self.live.refresh():
+            if self.live.refresh(part, PARTS):
                 self.cache.clear()
         except Exception as error:  # border of a timer: the calls and the next rows go on
             log.exception("live_rows_failed", error=repr(error))
             self._internal_error("live")
-        self.wake()
+        if part == 0:
+            self.wake()

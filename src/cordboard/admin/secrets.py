@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr
 
 from cordboard.accounts.rights import Permission
+from cordboard.admin import config_checks as checks
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
 from cordboard.admin.services import Editing
 from cordboard.config.files import MOST_KIB
@@ -70,12 +71,9 @@ def _editing(ask: Ask) -> Editing:
 
 async def _listed(ask: Ask) -> list[SecretState]:
     services, editing = ask.services, _editing(ask)
-    async with services.checking_config:
-        sheet = await services.run(editing.workspace.sheet, services.config())
+    values = await services.check_config(checks.tree)
     environ = services.source.environ if services.source is not None else {}
-    return await services.run(
-        secret_list, sheet.review.tree, services.config(), environ, editing.secrets
-    )
+    return await services.run(secret_list, values, services.config(), environ, editing.secrets)
 
 
 async def _one(ask: Ask, name: str) -> Secret:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from cordboard.accounts import passwords
 from cordboard.accounts.audit import AuditEntry, AuditLog
@@ -50,6 +50,7 @@ MOST_PASSWORDS = 8
 
 
 if TYPE_CHECKING:
+    from cordboard.admin.config_process import Desk
     from cordboard.admin.oidc import OpenIdConnect
 
 
@@ -57,11 +58,28 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
+class ConfigChecker(Protocol):
+    """Runs the functions of `admin.config_checks`: `ConfigProcess`."""
+
+    def run(
+        self,
+        running: Config,
+        environ: Mapping[str, str],
+        work: Callable[Concatenate[Desk, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Editing:
     """The parts for editing the configuration's file."""
 
     workspace: Workspace
+    """For what takes no parsing; the rest is for the checker."""
+    checker: ConfigChecker
     drafts: Drafts
     secrets: StoredSecrets
     generation: Callable[[], tuple[int, str]]
@@ -108,10 +126,9 @@ class AdminServices:
     """The address for people, without a slash at its end."""
     editing: Editing | None
     """None if the engine was not started from a file."""
-    checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One at a time, so that the event loop competes with one thread for the interpreter."""
     drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """The same for pictures of calls: a second for an hour."""
+    """One picture of a call at a time, so that the event loop competes with one thread for the
+    interpreter: it takes a second for an hour."""
     played: dict[tuple[str, str], tuple[int, AuditEntry]] = field(default_factory=dict)
     """Lines of the audit about recordings that were played, by session or key, and call."""
     load_level: Callable[[], int] = lambda: 0
@@ -139,10 +156,11 @@ class AdminServices:
         default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
     )
     _waiting: int = 0
+    _checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.calls, self.load_level, self.internal_error)
-        self.sockets = OpenSockets(self.accounts, self.run)
+        self.sockets = OpenSockets(self.accounts, self.run, self.internal_error)
         self.accounts.changed = self.sockets.accounts_changed
 
     def remember(self, name: str, neighbourhood: str) -> None:
@@ -159,6 +177,20 @@ class AdminServices:
         """Do blocking work in a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, lambda: work(*args, **kwargs))
+
+    async def check_config(
+        self, work: Callable[Concatenate[Desk, P], Result], *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """Do work on the configuration's text in the process for it, one at a time. Only for an
+        engine with a file. Raises `RequestRefused` 503, and what the work raises."""
+        editing, source = self.editing, self.source
+        if editing is None or source is None:
+            raise RequestRefused(409, "no_file", "this engine was not started from a file")
+        async with self._checking_config:  # the others wait here, and not in threads
+            running, environ = self.config(), source.environ
+            return await self.run(
+                lambda: editing.checker.run(running, environ, work, *args, **kwargs)
+            )
 
     async def hashed(self, password: str) -> str:
         """Return the hash of a password. Raises `RequestRefused` 503."""
@@ -187,6 +219,8 @@ class AdminServices:
 
     def close(self) -> None:
         """End the threads and close the database. Blocks until the work at hand is done."""
+        if self.editing is not None:
+            self.editing.checker.close()
         self._pool.shutdown(cancel_futures=True)
         self._passwords.shutdown(cancel_futures=True)
         self.accounts.close()

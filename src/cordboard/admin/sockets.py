@@ -139,14 +139,17 @@ class OpenSockets:
         self,
         accounts: RightsNow,
         run: Run,
+        internal_error: Callable[[str], None],
         *,
         most: int = MOST,
         most_of_one: int = MOST_OF_ONE,
         check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """`run` does blocking work in a thread."""
+        """`run` does blocking work in a thread, `internal_error(where)` counts an unexpected
+        error."""
         self._accounts = accounts
         self._run = run
+        self._internal_error = internal_error
         self._most = most
         self._most_of_one = most_of_one
         self._check_seconds = check_seconds
@@ -190,8 +193,7 @@ class OpenSockets:
     async def close(self) -> None:
         """End all connections, and refuse new ones. Takes at most `CLOSE_SECONDS`."""
         self._closed = True
-        for connection in [*self._open]:
-            connection.end(GOING_AWAY, "the engine stops")
+        self._end_all(GOING_AWAY, "the engine stops")
         if self._open:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), CLOSE_SECONDS)
@@ -207,8 +209,12 @@ class OpenSockets:
                 now = await self._run(self._rights_of, holders)
             except StoreUnavailable as error:
                 log.warning("admin_socket_rights_unknown", error=str(error))
-                for connection in [*self._open]:
-                    connection.end(TRY_AGAIN, "the accounts cannot be read")
+                self._end_all(TRY_AGAIN, "the accounts cannot be read")
+                continue
+            except Exception as error:  # task border: without rights nobody watches or listens
+                log.exception("admin_socket_rights_failed", error=repr(error))
+                self._internal_error("socket_rights")
+                self._end_all(TRY_AGAIN, "the rights cannot be looked at")
                 continue
             for connection, (holder, rights) in [*self._open.items()]:
                 if holder not in holders:  # it came meanwhile
@@ -218,6 +224,10 @@ class OpenSockets:
                     connection.end(SIGNED_OUT, "the session or key is over")
                 elif present != rights:
                     connection.end(FORBIDDEN, "your rights have changed")
+
+    def _end_all(self, code: int, reason: str) -> None:
+        for connection in [*self._open]:
+            connection.end(code, reason)
 
     def _rights_of(self, holders: set[str]) -> _Present:
         return {holder: self._accounts.rights_now(holder) for holder in holders}

@@ -142,6 +142,7 @@ def erase(
 ) -> None:
     """Erase calls completely: ledgers, recordings, notes, post-call jobs, and the index."""
     from cordboard.history.erasure import Erasure
+    from cordboard.history.views import Views
 
     if bool(call) == bool(number):
         raise typer.BadParameter("expected either --call or --number")
@@ -151,9 +152,17 @@ def erase(
         _print_plan(plan)
         if yes:
             erasure.carry_out(plan)
+            if number:
+                Views(_admin_data(config) / "views.json").forget(number)
             print("erased")
         else:
             print("nothing was erased; repeat with --yes")
+
+
+def _admin_data(config: Path) -> Path:
+    from cordboard.config.schema import AdminUi
+
+    return Path(text_at(config, ("admin", "ui", "data")) or AdminUi().data)
 
 
 def _print_plan(plan: ErasurePlan) -> None:

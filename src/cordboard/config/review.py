@@ -44,15 +44,14 @@ def review(
     plugins: Plugins | None = None,
     *,
     original: Hidden | None = None,
-    most_places: int | None = None,
     file: Mapping[str, Any] | None = None,
 ) -> Review:
     """Check a text as the engine would when it loads it, and compare it with the configuration in
     force. Changes nothing; never raises for a text.
 
     `path` is the file that the text is for: its relative `${file:...}` are read. The holes of the
-    text stand for the secrets of `original`. A text with more than `most_places` keys and items is
-    not checked further than its syntax. Nor is one with references or holes that `file`, the values
+    text stand for the secrets of `original`. A text
+    with references or holes that `file`, the values
     of the file as written, does not have: its author may not learn about them. Takes as long as
     loading (`config.load`): call it in a thread.
     """
@@ -61,12 +60,6 @@ def review(
     except ConfigError as error:
         return Review(tuple(error.problems))
     tree, places = document.tree, dict(document.places)
-    if most_places is not None and len(places) > most_places:
-        message = (
-            f"more than {most_places:,} keys and items: such a text is checked only while there "
-            "are no calls, because it would hold up their audio"
-        )
-        return Review((ConfigProblem(message, file=str(path)),))
     if file is not None and (unread := new_references(document, file)):
         return Review(tuple(unread), tree=tree, places=places)
     holes = fill(document, original) if original is not None else {}

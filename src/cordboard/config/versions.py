@@ -78,7 +78,7 @@ class Versions:
     """The versions of one file; several files and processes may share a folder."""
 
     def __init__(self, folder: Path, file: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._file = os.path.abspath(file)  # noqa: PTH100 - a link keeps its name
         self._objects = folder / "objects"
         self._log = folder / "log.jsonl"
@@ -90,7 +90,7 @@ class Versions:
         from starting, reloading or ending."""
         try:
             private_files.make_folder(self._objects)
-            descriptor = private_files.open_lock(self._folder / "lock")
+            descriptor = private_files.open_lock(self.folder / "lock")
         except OSError as error:
             raise self._unusable(error) from None
         try:
@@ -260,7 +260,7 @@ class Versions:
 
     def _unusable(self, error: OSError) -> VersionsUnusable:
         return VersionsUnusable(
-            f"versions cannot be kept in {self._folder}: {error.strerror or error}"
+            f"versions cannot be kept in {self.folder}: {error.strerror or error}"
         )
 
 

@@ -57,11 +57,12 @@ class Workspace:
         """Without `writes` the file is changed elsewhere (`admin.ui.edit: off`)."""
         self.path = path
         self.versions = versions
-        self._environ = environ
+        self.environ = environ
+        """Fills the file's `${NAME}`."""
         self._writes = writes
         self._plugins = plugins
         self._hidden: OrderedDict[str, Hidden] = OrderedDict()
-        self._current: tuple[Config, Mapping[Path, str], Sheet] | None = None
+        self._current: tuple[Config, dict[str, str], Mapping[Path, str], Sheet] | None = None
         self._lock = threading.Lock()
 
     # The file.
@@ -88,17 +89,17 @@ class Workspace:
             return f"the engine's user may not write {self.path}"
         return ""
 
-    def sheet(self, running: Config, most_places: int | None = None) -> Sheet:
+    def sheet(self, running: Config) -> Sheet:
         """Return the file. Reads it only if it, or a file that it names, has changed since the last
         time. Raises `PublishRefused`, and `ConfigError` for a file that is not text."""
-        content = self.content()
+        content, environ = self.content(), dict(self.environ)
         digest = digest_of(content)
         with self._lock:
             current = self._current
         if current is not None:
-            config, digests, sheet = current
-            if (config is running and sheet.digest == digest) and all(
-                _digest(path) == known for path, known in digests.items()
+            config, known, digests, sheet = current
+            if (config is running and environ == known and sheet.digest == digest) and all(
+                _digest(path) == old for path, old in digests.items()
             ):
                 return sheet
         text = self._text(content)
@@ -106,11 +107,11 @@ class Workspace:
             hidden = self._holes(digest, text)
         except ConfigError as error:  # no secrets can be found in it
             return Sheet("", digest, Review(tuple(error.problems)))
-        found = self.review(hidden.text, digest, running, most_places)
+        found = self.review(hidden.text, digest, running)
         sheet = Sheet(hidden.text, digest, found)
         if found.loaded is not None:
             with self._lock:
-                self._current = running, found.loaded.digests, sheet
+                self._current = running, environ, found.loaded.digests, sheet
         return sheet
 
     # Drafts.
@@ -120,7 +121,6 @@ class Workspace:
         text: str,
         base: str,
         running: Config,
-        most_places: int | None = None,
         *,
         may_publish: bool = True,
     ) -> Review:
@@ -129,15 +129,14 @@ class Workspace:
         `NotThere` if it has holes and there is no such version, and `PublishRefused` and
         `ConfigError` if the file cannot be read."""
         original = self._original(base) if HOLE.search(text) else None
-        file = None if may_publish else self.sheet(running, most_places).review.tree
+        file = None if may_publish else self.sheet(running).review.tree
         return review(
             text,
             running,
             self.path,
-            self._environ,
+            self.environ,
             self._plugins,
             original=original,
-            most_places=most_places,
             file=file,
         )
 
@@ -161,14 +160,14 @@ class Workspace:
         old = self.version(against) if against else self._text(self.content())
         name = against[:12] or self.path.name
         return difference(
-            old, self.filled(text, base), (name, "draft"), self.path, self._environ, self._plugins
+            old, self.filled(text, base), (name, "draft"), self.path, self.environ, self._plugins
         )
 
     def patch(self, text: str, base: str) -> str:
         """Return the change from the file to a draft of the version `base`, for `git apply` in the
         file's folder; empty if it would show a secret. Raises as `filled` does."""
         old, new = self._text(self.content()), self.filled(text, base)
-        shown = _patch(self.path.name, *hide_both(old, new, self.path, self._environ))
+        shown = _patch(self.path.name, *hide_both(old, new, self.path, self.environ))
         whole = _patch(self.path.name, old, new)
         return whole if whole == shown else ""
 
@@ -191,7 +190,7 @@ class Workspace:
             self.version(new) if new else self._text(self.content()),
             (old[:12], new[:12] or self.path.name),
             self.path,
-            self._environ,
+            self.environ,
             self._plugins,
         )
 
@@ -201,7 +200,7 @@ class Workspace:
         return "\ufeff" * content.startswith(b"\xef\xbb\xbf") + decoded(content, self.path)
 
     def _secrets(self, text: str) -> frozenset[str] | None:
-        return secret_values(text, self.path, self._environ, self._plugins)
+        return secret_values(text, self.path, self.environ, self._plugins)
 
     def _original(self, base: str) -> Hidden:
         with self._lock:

@@ -78,6 +78,20 @@ class Views:
 
         self._change(change)
 
+    def forget(self, number: str) -> None:
+        """Delete all views that look for a caller's number, whoever owns them: the number is to be
+        erased. Raises `StoreUnavailable`."""
+        digits = _digits(number)
+
+        def change(views: dict[str, View]) -> None:
+            for view in [*views.values()]:
+                values = (value for given in view.filters.values() for value in given)
+                if any(_digits(value) == digits for value in values):
+                    del views[view.id]
+
+        if digits and self._path.exists():
+            self._change(change)
+
     def _change(self, change: Callable[[dict[str, View]], None]) -> None:
         try:
             with self._locked():
@@ -110,6 +124,10 @@ class Views:
     def _unusable(self, error: Exception) -> StoreUnavailable:
         reason = getattr(error, "strerror", None) or error
         return StoreUnavailable(f"the views in {self._path} cannot be used: {reason}")
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdigit, text))
 
 
 def _check_owner(views: Mapping[str, View], view_id: str, person: str) -> None:

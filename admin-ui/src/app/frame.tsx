@@ -1,0 +1,144 @@
+// What stands around every page: who is signed in, the navigation, and the top bar.
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
+
+import { Empty, Loading, Problem } from "../parts/answer.tsx";
+import { IconButton, LinkButton } from "../parts/button.tsx";
+import { cx } from "../parts/cx.ts";
+import { Icon } from "../parts/icons.tsx";
+import { words } from "../words/shell.ts";
+import { type Schema, useGet } from "./api.ts";
+import { ElevationProvider } from "./elevation.tsx";
+import { LiveProvider } from "./live.ts";
+import { type Entry, NAVIGATION } from "./navigation.ts";
+import { type Me, SessionContext, useSession } from "./session.ts";
+import { TopBar } from "./top-bar.tsx";
+
+const SignInPage = lazy(() => import("../pages/sign-in/page.tsx"));
+
+/** The root of all routes: the sign-in page, or the page of the address in its frame. */
+export function Frame() {
+  const session = useGet("/api/v1/session", {}, { staleTime: 60_000 });
+  const queries = useQueryClient();
+  const link = useLocation({ select: ({ hash }) => hash.startsWith("link=") });
+  const me = session.data;
+  const name = me?.signed_in ? me.name : "";
+  useEffect(() => {
+    // Nothing of one person's answers is left for the next one in the same tab.
+    if (name === "") queries.removeQueries({ predicate: ({ queryKey }) => !isSession(queryKey) });
+  }, [name, queries]);
+  if (me === undefined) {
+    return session.error ? (
+      <Problem error={session.error} onRetry={() => void session.refetch()} />
+    ) : (
+      <Loading> </Loading>
+    );
+  }
+  if (!me.signed_in || link) {
+    return (
+      <Suspense fallback={<Loading> </Loading>}>
+        <SignInPage session={me} />
+      </Suspense>
+    );
+  }
+  return (
+    <SessionContext value={whole(me)}>
+      <LiveProvider key={name}>
+        <ElevationProvider>
+          <Layout />
+        </ElevationProvider>
+      </LiveProvider>
+    </SessionContext>
+  );
+}
+
+const isSession = (key: readonly unknown[]) => key[0] === "/api/v1/session";
+
+// The engine leaves no field out; the schema calls those with a default optional.
+const whole = (me: Schema<"Me">) => me as Me;
+
+function Layout() {
+  const [open, setOpen] = useState(false);
+  const path = useLocation({ select: ({ pathname }) => pathname });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the drawer
+  useEffect(() => setOpen(false), [path]);
+  return (
+    <div className="grid h-full grid-cols-[12.5rem_minmax(0,1fr)] grid-rows-[auto_minmax(0,1fr)] phone:grid-cols-[minmax(0,1fr)]">
+      <a
+        href="#content"
+        className="absolute -top-12 left-2 z-50 rounded-md bg-accent px-3 py-2 text-on-accent focus:top-2"
+      >
+        {words.skip}
+      </a>
+      <Navigation open={open} onClose={() => setOpen(false)} />
+      <TopBar onNavigation={() => setOpen(true)} onSearch={() => {}} onShortcuts={() => {}} />
+      <main id="content" tabIndex={-1} className="min-h-0 overflow-y-auto outline-none">
+        <Outlet />
+      </main>
+    </div>
+  );
+}
+
+function Navigation({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const { permissions } = useSession();
+  const shown = NAVIGATION.filter(({ may }) => may === undefined || permissions.includes(may));
+  useEffect(() => {
+    if (!open) return;
+    const onKey = (event: KeyboardEvent) => event.key === "Escape" && onClose();
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [open, onClose]);
+  return (
+    <>
+      {open && (
+        <button
+          type="button"
+          tabIndex={-1}
+          aria-hidden="true"
+          className="fixed inset-0 z-20 hidden bg-shade phone:block"
+          onClick={onClose}
+        />
+      )}
+      <nav
+        aria-label={words.navigation}
+        className={cx(
+          "row-span-2 flex flex-col gap-0.5 overflow-y-auto border-r border-line bg-surface px-2 pb-3",
+          "phone:fixed phone:inset-y-0 phone:left-0 phone:z-30 phone:w-64 phone:bg-raised phone:shadow-high",
+          !open && "phone:hidden",
+        )}
+      >
+        <div className="flex h-12 shrink-0 items-center justify-between px-2">
+          <Link to="/live" className="flex items-center gap-2 text-base font-semibold">
+            <img src="/icon.svg" alt="" width={20} height={20} />
+            {words.product}
+          </Link>
+          {open && <IconButton label={words.closeNavigation} icon="close" onClick={onClose} />}
+        </div>
+        {shown.filter(({ lower }) => !lower).map(entry)}
+        <div className="mt-auto" />
+        {shown.filter(({ lower }) => lower).map(entry)}
+      </nav>
+    </>
+  );
+}
+
+const entry = ({ to, name, icon }: Entry) => (
+  <Link
+    key={to}
+    to={to}
+    className="flex h-8 shrink-0 items-center gap-2.5 rounded-md px-2 text-muted hover:bg-hover hover:text-ink"
+    activeProps={{ className: "bg-hover !text-ink font-medium", "aria-current": "page" }}
+  >
+    <Icon name={icon} />
+    {name}
+  </Link>
+);
+
+export function NotFound() {
+  return (
+    <Empty icon="search" title={words.notFound}>
+      <LinkButton to="/live">{words.toLive}</LinkButton>
+    </Empty>
+  );
+}

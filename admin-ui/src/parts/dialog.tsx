@@ -1,0 +1,101 @@
+import { AlertDialog, Dialog as Radix } from "radix-ui";
+import { type ReactNode, useState } from "react";
+
+import { words } from "../words/parts.ts";
+import { Button, IconButton } from "./button.tsx";
+import { cx } from "./cx.ts";
+
+const SHADE = "fixed inset-0 z-40 bg-shade";
+const BOX =
+  "fixed top-[12vh] left-1/2 z-40 max-h-[80vh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-lg border border-line bg-raised p-4 shadow-high focus:outline-none";
+
+export interface DialogProps {
+  title: string;
+  about?: ReactNode;
+  wide?: boolean;
+  onClose: () => void;
+  children: ReactNode;
+}
+
+/** Open as long as it is rendered. The focus goes in, stays in, and goes back afterwards. */
+export function Dialog({ title, about, wide = false, onClose, children }: DialogProps) {
+  return (
+    <Radix.Root open onOpenChange={(open) => !open && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className={SHADE} />
+        <Radix.Content
+          className={cx(BOX, wide ? "max-w-3xl" : "max-w-md")}
+          {...(about ? {} : { "aria-describedby": undefined })}
+        >
+          <div className="mb-3 flex items-start justify-between gap-4">
+            <div>
+              <Radix.Title className="text-lg">{title}</Radix.Title>
+              {about && (
+                <Radix.Description className="mt-0.5 text-muted">{about}</Radix.Description>
+              )}
+            </div>
+            <IconButton label={words.close} icon="close" small onClick={onClose} />
+          </div>
+          {children}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+export interface ConfirmProps {
+  title: string;
+  /** The consequences. */
+  about: ReactNode;
+  /** Such as "End call". */
+  confirm: string;
+  danger?: boolean;
+  /** A word that has to be typed first, for what cannot be undone. */
+  type?: string;
+  busy?: boolean;
+  onConfirm: () => void;
+  onClose: () => void;
+}
+
+/** Asks before an act. The way back has the focus. */
+export function Confirm(props: ConfirmProps) {
+  const { title, about, confirm, danger = false, type, busy = false, onConfirm, onClose } = props;
+  const [typed, setTyped] = useState("");
+  return (
+    <AlertDialog.Root open onOpenChange={(open) => !open && onClose()}>
+      <AlertDialog.Portal>
+        <AlertDialog.Overlay className={SHADE} />
+        <AlertDialog.Content className={cx(BOX, "max-w-md")}>
+          <AlertDialog.Title className="text-lg">{title}</AlertDialog.Title>
+          <AlertDialog.Description asChild>
+            <div className="mt-1 text-muted">{about}</div>
+          </AlertDialog.Description>
+          {type !== undefined && (
+            <label className="mt-3 block">
+              <span className="text-muted">{words.typeToConfirm(type)}</span>
+              <input
+                className="mt-1 h-8 w-full rounded-md border border-strong bg-surface px-2"
+                value={typed}
+                onChange={(event) => setTyped(event.target.value)}
+                autoComplete="off"
+              />
+            </label>
+          )}
+          <div className="mt-4 flex justify-end gap-2">
+            <AlertDialog.Cancel asChild>
+              <Button>{words.cancel}</Button>
+            </AlertDialog.Cancel>
+            <Button
+              look={danger ? "danger" : "primary"}
+              busy={busy}
+              disabled={type !== undefined && typed !== type}
+              onClick={onConfirm}
+            >
+              {confirm}
+            </Button>
+          </div>
+        </AlertDialog.Content>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}
