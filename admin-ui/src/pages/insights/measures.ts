@@ -33,6 +33,7 @@ const BETTER: Partial<Record<MeasureName, "more" | "less">> = {
 };
 
 const number = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
+const small = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
 
 /** A value in words; the unit is that of the line, a currency for money. */
@@ -41,7 +42,13 @@ export function valueText(value: number | null | undefined, unit: string): strin
   if (unit === "share") return percent.format(value);
   if (unit === "ms") return durationText(value);
   if (/^[A-Z]{3}$/.test(unit)) return moneyText(value, unit);
-  return number.format(value);
+  return (Math.abs(value) < 1 ? small : number).format(value);
+}
+
+/** A value on the axis, where 1.25 s must not become 1.3 s. */
+export function tickText(value: number, unit: string): string {
+  if (unit !== "ms" || value < 1_000) return valueText(value, unit);
+  return value < 60_000 ? `${number.format(value / 1_000)} s` : durationText(value);
 }
 
 export interface Change {

@@ -95,7 +95,9 @@ export function stepsFor(period: Period): Step[] {
     week: period.days / 7,
     month: period.days / 30,
   };
-  return STEPS.filter((step) => points[step] <= MOST_POINTS && (points[step] > 1 || step === "hour"));
+  return STEPS.filter(
+    (step) => points[step] <= MOST_POINTS && (points[step] > 1 || step === "hour"),
+  );
 }
 
 /** The step: the chosen one if it is allowed, else one that makes 24 to 100 points. */

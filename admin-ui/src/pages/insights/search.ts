@@ -32,22 +32,22 @@ export interface Search {
 const KEY = /^[a-z_]{1,40}$/;
 
 export function search(raw: Raw): Search {
-  const from = moment(raw["from"]);
-  const by = text(raw["by"]);
+  const from = moment(raw.from);
+  const by = text(raw.by);
   return {
-    measure: oneOf(raw["measure"], MEASURES),
-    range: from === undefined ? oneOf(raw["range"], RANGES) : undefined,
+    measure: oneOf(raw.measure, MEASURES),
+    range: from === undefined ? oneOf(raw.range, RANGES) : undefined,
     from,
-    to: from === undefined ? undefined : moment(raw["to"]),
-    step: oneOf(raw["step"], STEPS),
+    to: from === undefined ? undefined : moment(raw.to),
+    step: oneOf(raw.step, STEPS),
     by: by !== undefined && KEY.test(by) ? by : undefined,
-    stat: oneOf(raw["stat"], STATS),
-    context: texts(raw["context"]),
-    provider: texts(raw["provider"]),
-    version: texts(raw["version"]),
-    compare: flag(raw["compare"]),
-    tests: flag(raw["tests"]),
-    hidden: texts(raw["hidden"]),
+    stat: oneOf(raw.stat, STATS),
+    context: texts(raw.context),
+    provider: texts(raw.provider),
+    version: texts(raw.version),
+    compare: flag(raw.compare),
+    tests: flag(raw.tests),
+    hidden: texts(raw.hidden),
   };
 }
 

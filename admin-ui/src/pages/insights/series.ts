@@ -48,7 +48,8 @@ export function headline(answer: Answer): { value: number | null; unit: string }
 /** The filters of the call history that find the calls behind a point of a line. */
 export function callsBehind(answer: Answer, line: Line, point: number): CallsSearch {
   const value = line.values[point];
-  const over = line.stat === null || value === null || value === undefined ? {} : slow(answer, value);
+  const over =
+    line.stat === null || value === null || value === undefined ? {} : slow(answer, value);
   return callsSearch({
     ...line.calls,
     since: answer.t[point],
@@ -113,6 +114,6 @@ export function stepTo(lines: readonly Line[], from: number | null, key: string)
   if (first === undefined || last === undefined) return null;
   if (key === "Home") return first;
   if (key === "End" || from === null) return last;
-  if (key === "ArrowLeft") return known.findLast((at) => at < from) ?? first;
+  if (key === "ArrowLeft") return known.filter((at) => at < from).at(-1) ?? first;
   return known.find((at) => at > from) ?? last;
 }
