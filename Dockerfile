@@ -7,6 +7,14 @@
 # Every package comes from requirements/ with its hash, as with `make`. docs/container.md has more.
 
 # python:3.11-slim-bookworm of September 2026: Python 3.11.16. How to move on: docs/container.md.
+FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b AS page
+WORKDIR /build
+COPY requirements/mcp-servers/ requirements/mcp-servers/
+COPY scripts/install-mcp-servers scripts/install-admin-ui scripts/
+COPY admin-ui/ admin-ui/
+# Node.js is a wheel; npm takes what the lock names.
+RUN python -m venv /opt/node && PYTHON=/opt/node/bin/python scripts/install-admin-ui --build
+
 FROM python:3.11-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b AS build
 WORKDIR /build
 COPY requirements/ requirements/
@@ -19,7 +27,9 @@ RUN python -m venv /opt/cordboard \
  && /opt/builder/bin/pip install --no-cache-dir --disable-pip-version-check \
       --require-hashes --only-binary :all: -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/hatch_build.py scripts/
 COPY src/ src/
+COPY --from=page /build/src/cordboard/admin/assets/ src/cordboard/admin/assets/
 COPY testkit/ testkit/
 RUN /opt/builder/bin/pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . ./testkit \
  && /opt/cordboard/bin/pip install --no-deps --no-index dist/*.whl

@@ -1,12 +1,13 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
 # Every target installs its requirements, once: Python packages into .venv; Asterisk, the MCP
-# servers, promtool and the unpacked images of the tests into the cache. Settings, on the command
-# line or in the environment:
+# servers, promtool, Chromium and the unpacked images of the tests into the cache. Settings, on the
+# command line or in the environment:
 #   PYTHON=python3.12       the interpreter of .venv
 #   CORDBOARD_CACHE=DIR     the cache folder (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   CORDBOARD_PROMTOOL=FILE the promtool program to use, in the same way
+#   CORDBOARD_CHROMIUM=FILE the Chromium to use, in the same way
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
 #   ORDER=random            order of the tests: `random`, `listed`, or the number of an earlier order
 #   PROCESSES=3             number of processes for the tests (see tests/conftest.py)
@@ -68,7 +69,7 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
-test: $(ALL_READY) asterisk mcp-servers admin-packages images promtool ## run every test, real Asterisk and real voices included
+test: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
 	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
@@ -113,7 +114,7 @@ docs: ## build the documentation as a site into build/docs; broken links fail
 	@scripts/docs
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk mcp-servers admin-packages images promtool ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
@@ -122,10 +123,6 @@ asterisk:
 .PHONY: mcp-servers
 mcp-servers: $(ALL_READY)
 	@scripts/install-mcp-servers
-
-.PHONY: admin-packages
-admin-packages: mcp-servers
-	@scripts/install-admin-ui
 
 .PHONY: admin-ui
 admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
@@ -138,6 +135,10 @@ admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript ty
 .PHONY: promtool
 promtool:
 	@scripts/install-promtool
+
+.PHONY: chromium
+chromium:
+	@scripts/install-chromium
 
 .PHONY: images
 images: $(ALL_READY) ## build both images into folders for the tests, without docker

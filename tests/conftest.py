@@ -60,6 +60,7 @@ REAL_TIME = (
     "tests/admin/test_page.py",
     "tests/admin/test_trials.py",
     "tests/admin/test_typescript.py",
+    "tests/admin_ui/",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
     "tests/cli/test_mcp_of_a_running_engine.py",

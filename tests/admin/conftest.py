@@ -28,6 +28,7 @@ from cordboard.admin.application import BASE, AdminApplication
 from cordboard.admin.config_process import Desk
 from cordboard.admin.guard import Guard
 from cordboard.admin.pace import Paces
+from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agent_api.tts import Voice
@@ -486,7 +487,8 @@ class Room:
             port=lambda: 15001,
             public_address="http://127.0.0.1:15001",
         )
-        self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), **limits)
+        self.page = Page.read(folder / "assets")
+        self.app = AdminApplication(ENDPOINTS, self.services, Guard(settings), self.page, **limits)
 
     def _provider_desk(self, config: Config) -> ProviderDesk:
         return ProviderDesk(

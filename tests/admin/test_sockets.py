@@ -70,7 +70,7 @@ TICKET = Endpoint(
 
 @pytest.fixture
 def app(room: Room) -> AdminApplication:
-    return AdminApplication((OPEN, TICKET), room.services, Guard(AdminUi()))
+    return AdminApplication((OPEN, TICKET), room.services, Guard(AdminUi()), room.page)
 
 
 async def visit(browser: Browser, app: AdminApplication, path: str = "/echo", *more: str) -> Visit:
@@ -191,15 +191,28 @@ async def test_rights_that_another_process_withdrew_are_noticed_in_time(room: Ro
     room.services.sockets = OpenSockets(
         room.accounts, room.services.run, room.services.internal_error, check_seconds=0.02
     )
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page)
     room.add("vera", Role.VIEWER)
     seen = await visit(room.browser("vera"), app)
     room.clock.now += 3_600
     assert await seen.closed() == 4401
 
 
+async def test_a_client_that_floods_is_put_out_but_not_one_whose_line_had_stalled(
+    room: Room, app: AdminApplication
+) -> None:
+    room.add("vera", Role.VIEWER)
+    seen = await visit(room.browser("vera"), app)
+    for number in range(900):
+        seen.send({"n": number})
+    assert [(await seen.frame())["n"] for _ in range(900)][-1] == 899
+    for number in range(1_000):
+        seen.send({"n": number})
+    assert await seen.closed() == 4429
+
+
 async def test_nobody_watches_on_with_rights_that_cannot_be_looked_at(room: Room) -> None:
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()))
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page)
     room.add("vera", Role.VIEWER)
     seen = await visit(room.browser("vera"), app)
 
@@ -236,7 +249,7 @@ async def test_sockets_are_limited_for_all_and_for_each_and_take_no_place_of_req
     room.services.sockets = OpenSockets(
         room.accounts, room.services.run, room.services.internal_error, most=3, most_of_one=2
     )
-    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), most_at_once=1)
+    app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page, most_at_once=1)
     for name in ("vera", "paul"):
         room.add(name, Role.VIEWER)
     vera, paul = room.browser("vera"), room.browser("paul")

@@ -7,6 +7,8 @@ Each check is the same for all endpoints, and follows from the table. A request 
 caller's scope gets the answer of a thing that does not exist. Errors are
 `{"error": {"code", "message", "at", "request"}}`; `code` is a stable word. A websocket passes the
 same checks in its handshake; one that is refused gets the same answer in place of a socket.
+
+Paths outside of `/api` are those of the interface (`page.py`): they pass the first check alone.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from cordboard.admin.endpoint import (
     Takes,
 )
 from cordboard.admin.guard import SAFE, WEBSOCKET, Arrival, Guard, joined
+from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices
 from cordboard.admin.sockets import INTERNAL, Socket, SocketClosed
 from cordboard.admin.tickets import PREFIX
@@ -97,12 +100,14 @@ class AdminApplication:
         endpoints: Iterable[Endpoint],
         services: AdminServices,
         guard: Guard,
+        page: Page,
         *,
         most_at_once: int = MOST_AT_ONCE,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self._services = services
         self._guard = guard
+        self._page = page
         self._most_at_once = most_at_once
         self._body_seconds = body_seconds
         self._answering = 0
@@ -136,7 +141,8 @@ class AdminApplication:
         async def send_with_headers(message: Message) -> None:
             if message["type"].endswith("http.response.start"):  # of a refused websocket, too
                 ours = MutableHeaders(scope=message)
-                ours.update(_HEADERS)
+                for name, value in _HEADERS.items():
+                    ours.setdefault(name, value)
                 ours["X-Request-Id"] = request_id
                 if secure:
                     ours["Strict-Transport-Security"] = _HTTPS_ONLY
@@ -148,7 +154,8 @@ class AdminApplication:
             )
             secure = arrival.secure
             method = WEBSOCKET if is_socket else scope["method"]
-            from_elsewhere = scope["path"] in self._from_elsewhere
+            of_page = not is_socket and not scope["path"].startswith("/api/")
+            from_elsewhere = of_page or scope["path"] in self._from_elsewhere
             self._guard.check(method, headers, arrival, from_elsewhere=from_elsewhere)
             if self._answering >= self._most_at_once and not is_socket:
                 raise _busy()
@@ -158,6 +165,11 @@ class AdminApplication:
         if is_socket:
             await self._serve_socket(WebSocket(scope, receive, send_with_headers))
             return
+        if of_page and method in SAFE:
+            shown = self._page.answer(scope["path"], headers.get("accept-encoding", ""))
+            if shown is not None:
+                await shown(scope, receive, send_with_headers)
+                return
         self._answering += 1
         scope["cordboard.place"] = True
         try:

@@ -21,6 +21,7 @@ from cordboard.admin.config_process import ConfigFile, ConfigProcess
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
+from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
@@ -145,7 +146,8 @@ class AdminListener:
         )
         parts.listeners.append(services.feed.take)
         parts.alarms.listeners.add(services.feed.wake)
-        application = AdminApplication(ENDPOINTS, services, Guard(settings))
+        page = await asyncio.to_thread(Page.read)
+        application = AdminApplication(ENDPOINTS, services, Guard(settings), page)
         self._server = HttpServer(
             settings,
             application,
