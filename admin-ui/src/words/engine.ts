@@ -83,7 +83,7 @@ export const words = {
     growth: "Per day",
     left: "Full in",
     days: (days: number) => (days === 1 ? "1 day" : `${days} days`),
-    years: "more than 10 years",
+    years: "> 10 years",
     unknown: "not known yet",
     hint: "At the mean of the last seven days, if nothing is deleted meanwhile.",
   },

@@ -47,7 +47,7 @@ export function LogView({ search, onChange }: LogViewProps) {
   const lines = useMemo(() => found(log.lines, wanted), [log.lines, wanted]);
   const [opened, setOpened] = useState<LogLine | null>(null);
   return (
-    <div className="flex min-h-0 flex-1 flex-col gap-2 pb-4">
+    <div className="flex h-[calc(100vh-13.5rem)] min-h-96 flex-col gap-2">
       {topic.state === "stale" && <StaleNote since={topic.since} />}
       {topic.state === "refused" && <StaleNote>{topic.message}</StaleNote>}
       <LogFilters search={search} onChange={onChange} />
@@ -77,27 +77,29 @@ function LogFilters({ search, onChange }: LogViewProps) {
         onValue={(level) => onChange({ level })}
         options={LEVELS.map((each) => ({ value: each, label: said.levels[each] }))}
       />
-      <TextInput
-        type="search"
-        className="w-64 phone:w-full"
-        aria-label={said.call}
-        placeholder={said.call}
-        defaultValue={search.call ?? ""}
-        key={search.call}
-        onKeyDown={(event) => {
-          if (event.key === "Enter")
-            onChange({ call: event.currentTarget.value.trim() || undefined });
-        }}
-        onBlur={(event) => onChange({ call: event.target.value.trim() || undefined })}
-      />
-      <TextInput
-        type="search"
-        className="w-64 phone:w-full"
-        aria-label={said.find}
-        placeholder={said.find}
-        value={search.find ?? ""}
-        onChange={(event) => onChange({ find: event.target.value || undefined })}
-      />
+      <span className="block w-64 phone:w-full">
+        <TextInput
+          type="search"
+          aria-label={said.call}
+          placeholder={said.call}
+          defaultValue={search.call ?? ""}
+          key={search.call}
+          onKeyDown={(event) => {
+            if (event.key === "Enter")
+              onChange({ call: event.currentTarget.value.trim() || undefined });
+          }}
+          onBlur={(event) => onChange({ call: event.target.value.trim() || undefined })}
+        />
+      </span>
+      <span className="block w-64 phone:w-full">
+        <TextInput
+          type="search"
+          aria-label={said.find}
+          placeholder={said.find}
+          value={search.find ?? ""}
+          onChange={(event) => onChange({ find: event.target.value || undefined })}
+        />
+      </span>
     </div>
   );
 }

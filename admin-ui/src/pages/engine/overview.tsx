@@ -304,12 +304,14 @@ const DISKS: readonly Column<Disk>[] = [
     head: words.disk.growth,
     align: "end",
     wide: true,
-    cell: ({ bytes_per_day: bytes }) => (bytes === null ? "–" : bytesText(bytes)),
+    cell: ({ bytes_per_day: bytes }) => (
+      <span className="whitespace-nowrap">{bytes === null ? "–" : bytesText(bytes)}</span>
+    ),
   },
   {
     id: "left",
     head: words.disk.left,
     align: "end",
-    cell: ({ days_left: days }) => daysText(days),
+    cell: ({ days_left: days }) => <span className="whitespace-nowrap">{daysText(days)}</span>,
   },
 ];

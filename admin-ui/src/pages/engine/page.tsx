@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 
 import { useGet } from "../../app/api.ts";
 import { type LiveFrame, useTopic } from "../../app/live.ts";
@@ -32,40 +32,35 @@ export default function EnginePage() {
     if (lag !== undefined) setLags((before) => pushed(before, lag, SECONDS_OF_LAG));
   });
   const now = stateIn(live);
-  const wide = seesAll(useSession());
   const tabs = TABS.map((id) => ({ id, label: words.tabs[id] }));
   return (
     <Page
       title={words.title}
-      fills={tab === "log"}
       actions={first.data && <EngineActions drain={(now ?? first.data).drain} />}
     >
-      <div className={tab === "log" ? "flex min-h-0 flex-1 flex-col px-6 phone:px-4" : undefined}>
-        <Tabs
-          label={words.tabList}
-          tabs={tabs}
-          current={tab}
-          onChange={(to) => change({ tab: to })}
-        >
-          {tab === "overview" && (
-            <>
-              {live.state === "stale" && <StaleNote since={live.since} />}
-              <Answer query={first}>
-                {(answer) => <Overview state={now ?? answer} lags={lags} slots={SECONDS_OF_LAG} />}
-              </Answer>
-            </>
-          )}
-          {tab === "support" && <MaySupport />}
-        </Tabs>
-        {tab === "log" &&
-          (wide ? (
+      <Tabs label={words.tabList} tabs={tabs} current={tab} onChange={(to) => change({ tab: to })}>
+        {tab === "overview" && (
+          <>
+            {live.state === "stale" && <StaleNote since={live.since} />}
+            <Answer query={first}>
+              {(answer) => <Overview state={now ?? answer} lags={lags} slots={SECONDS_OF_LAG} />}
+            </Answer>
+          </>
+        )}
+        {tab === "log" && (
+          <MayRead>
             <LogView search={search} onChange={change} />
-          ) : (
-            <Empty icon="lock" title={words.limited} />
-          ))}
-      </div>
+          </MayRead>
+        )}
+        {tab === "support" && <MaySupport />}
+      </Tabs>
     </Page>
   );
+}
+
+/** The log is about the calls of all contexts. */
+function MayRead({ children }: { children: ReactNode }) {
+  return seesAll(useSession()) ? children : <Empty icon="lock" title={words.limited} />;
 }
 
 function MaySupport() {

@@ -8,6 +8,7 @@ import { Select } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { useNow } from "../../parts/time.tsx";
 import { words } from "../../words/insights.ts";
+import { search as callsSearch } from "../calls/search.ts";
 import { Chart } from "./chart.tsx";
 import { strokeOf } from "./chart-colours.ts";
 import { Filters, LineControls, PeriodControls, shortName } from "./controls.tsx";
@@ -206,7 +207,7 @@ function Shown(props: ShownProps) {
             {...{ title, seconds, end, step, lines, earlier, places, publishes }}
             bars={all.length === 1 && all[0]?.stat === null && lines[0]?.unit !== "share"}
             onOpen={(line, point) =>
-              void navigate({ to: "/calls", search: callsBehind(answer, line, point) })
+              void navigate({ to: "/calls", search: callsSearch(callsBehind(answer, line, point)) })
             }
             onZoom={(from, to) => onChange(zoomed(from, to, step))}
           />

@@ -1,7 +1,5 @@
 // From the engine's answers to what is drawn: lines, points, and the calls behind a point.
 import type { components } from "../../api/generated.ts";
-import type { Search as CallsSearch } from "../calls/search.ts";
-import { search as callsSearch } from "../calls/search.ts";
 import { STATS, type Stat } from "./measures.ts";
 
 type Schemas = components["schemas"];
@@ -45,17 +43,12 @@ export function headline(answer: Answer): { value: number | null; unit: string }
   return { value: line?.values[0] ?? null, unit: line?.unit ?? "" };
 }
 
-/** The filters of the call history that find the calls behind a point of a line. */
-export function callsBehind(answer: Answer, line: Line, point: number): CallsSearch {
+/** The filters of the call history, by their names in an address, for the calls behind a point. */
+export function callsBehind(answer: Answer, line: Line, point: number): Record<string, unknown> {
   const value = line.values[point];
   const over =
     line.stat === null || value === null || value === undefined ? {} : slow(answer, value);
-  return callsSearch({
-    ...line.calls,
-    since: answer.t[point],
-    until: answer.t[point + 1],
-    ...over,
-  });
+  return { ...line.calls, since: answer.t[point], until: answer.t[point + 1], ...over };
 }
 
 /** Calls that waited so long; the history knows the waits, not durations of tools. */

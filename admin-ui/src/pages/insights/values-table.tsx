@@ -4,6 +4,7 @@ import { useState } from "react";
 
 import { Button } from "../../parts/button.tsx";
 import { words } from "../../words/insights.ts";
+import { search as callsSearch } from "../calls/search.ts";
 import { valueText } from "./measures.ts";
 import type { Step } from "./period.ts";
 import { type Answer, callsBehind, type Line } from "./series.ts";
@@ -84,7 +85,7 @@ function Value({ answer, line, point }: { answer: Answer; line: Line; point: num
   return (
     <Link
       to="/calls"
-      search={callsBehind(answer, line, point)}
+      search={callsSearch(callsBehind(answer, line, point))}
       title={words.samples(line.samples[point])}
       className="inline-block min-h-6 leading-6 underline decoration-line underline-offset-4 hover:decoration-current"
     >
