@@ -520,6 +520,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/engine/disks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the disks of the engine's files, and when they will be full. */
+        get: operations["show_disks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/engine/log": {
         parameters: {
             query?: never;
@@ -552,6 +569,43 @@ export interface paths {
          * @description Nothing is changed. One check at a time.
          */
         get: operations["check_setup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/bundle/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the files of the support bundle, before it is made. */
+        get: operations["show_contents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Give the state of the engine as a ZIP file, without secrets, numbers and words of calls.
+         * @description It checks the set-up, which takes up to half a minute.
+         */
+        get: operations["give_bundle"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1236,6 +1290,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show every measure for a whole period.
+         * @description Only what is within the caller's scope is counted. Tests and chats are left out unless `kind` names them.
+         */
+        get: operations["totals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/analytics/{measure}": {
         parameters: {
             query?: never;
@@ -1804,6 +1878,13 @@ export interface components {
              * @description Ids of the newest calls behind it.
              */
             calls: string[];
+            /**
+             * Rule
+             * @description As it is in the configuration, `alarms.rules`, without its note.
+             */
+            rule: {
+                [key: string]: unknown;
+            };
             /** Note */
             note: string;
             acknowledged: components["schemas"]["AlarmSeen"] | null;
@@ -2021,6 +2102,18 @@ export interface components {
              * @description Seconds within which the page must connect.
              */
             expires_in: number;
+        };
+        /** BundleContents */
+        BundleContents: {
+            /** Parts */
+            parts: components["schemas"]["BundlePart"][];
+        };
+        /** BundlePart */
+        BundlePart: {
+            /** Name */
+            name: string;
+            /** About */
+            about: string;
         };
         /** CallFacets */
         CallFacets: {
@@ -2599,6 +2692,11 @@ export interface components {
             numbers: string[];
             /** Is Default */
             is_default: boolean;
+            /**
+             * Recent Calls
+             * @description Calls of the last 30 days, without tests; None without an index of them.
+             */
+            recent_calls: number | null;
         };
         /** Deferred */
         Deferred: {
@@ -2628,6 +2726,36 @@ export interface components {
              * @default
              */
             to: string;
+        };
+        /** Disk */
+        Disk: {
+            /**
+             * Holds
+             * @description `calls`: ledgers, recordings and the index; `admin`: accounts, versions, audit.
+             */
+            holds: ("calls" | "admin")[];
+            /** Folder */
+            folder: string;
+            /** Total Bytes */
+            total_bytes: number;
+            /** Free Bytes */
+            free_bytes: number;
+            /**
+             * Bytes Per Day
+             * @description Mean of the last seven whole days of calls; None before there is one, and for a disk
+             *     without calls.
+             */
+            bytes_per_day: number | null;
+            /**
+             * Days Left
+             * @description Until it is full at that rate, if nothing is deleted meanwhile.
+             */
+            days_left: number | null;
+        };
+        /** Disks */
+        Disks: {
+            /** Disks */
+            disks: components["schemas"]["Disk"][];
         };
         /**
          * Done
@@ -2770,6 +2898,18 @@ export interface components {
             components: {
                 [key: string]: components["schemas"]["Component"];
             };
+            /** @description None for a scope of some contexts. */
+            load: components["schemas"]["Load"] | null;
+            /**
+             * Generations
+             * @description That of new calls first; empty for a scope of some contexts.
+             */
+            generations: components["schemas"]["GenerationInUse"][];
+            /**
+             * Deferred
+             * @description Changes of the file that are not in force yet.
+             */
+            deferred: components["schemas"]["Deferred"][];
             /**
              * Details
              * @description The same facts as in `/health` on the port of the probes, without the calls; empty for a
@@ -3187,6 +3327,21 @@ export interface components {
              */
             flush: number;
         };
+        /**
+         * GenerationInUse
+         * @description A configuration that new calls get, or that earlier calls keep to their end.
+         */
+        GenerationInUse: {
+            /** Number */
+            number: number;
+            /**
+             * Version
+             * @description Digest of its file; empty if its text is not kept.
+             */
+            version: string;
+            /** Calls */
+            calls: number;
+        };
         /** GivenNote */
         GivenNote: {
             /** Text */
@@ -3464,9 +3619,7 @@ export interface components {
              * @description The whole state: the first frame of each topic but `call`, and after a `restart`.
              * @default null
              */
-            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | {
-                [key: string]: unknown;
-            } | null;
+            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | components["schemas"]["AlarmStates"] | null;
             /**
              * Rows
              * @default []
@@ -3584,6 +3737,37 @@ export interface components {
             watched: number;
             /** Listened */
             listened: number;
+        };
+        /**
+         * Load
+         * @description The event loop, which carries the sound of all calls.
+         */
+        Load: {
+            /** Lag Ms */
+            lag_ms: number;
+            /** Lag P99 Ms */
+            lag_p99_ms: number;
+            /**
+             * Lag Worst Ms
+             * @description Since the start.
+             */
+            lag_worst_ms: number;
+            /** Times Blocked */
+            times_blocked: number;
+            /** Longest Blocked Ms */
+            longest_blocked_ms: number;
+            /**
+             * Late Frames
+             * @description Rounds of frames that were sent late since the start; 50 a second.
+             */
+            late_frames: number;
+            /** Skipped Frames */
+            skipped_frames: number;
+            /**
+             * Given Up
+             * @description Features that are off because of the load.
+             */
+            given_up: string[];
         };
         /** Lock */
         Lock: {
@@ -4728,7 +4912,7 @@ export interface components {
             by: string[];
             /**
              * T
-             * @description Beginnings of the points, and the end of the last one.
+             * @description Beginnings of the points, and the end of the last one: ISO 8601 with the engine's zone.
              */
             t: string[];
             /** Series */
@@ -4781,19 +4965,6 @@ export interface components {
              */
             to: string | null;
             /**
-             * Step
-             * @default day
-             * @enum {string}
-             */
-            step: "hour" | "day" | "week" | "month";
-            /**
-             * By
-             * @description One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
-             *     such as `tool`.
-             * @default
-             */
-            by: string;
-            /**
              * Context
              * @description Names with commas between them; the same for the other filters.
              * @default
@@ -4815,6 +4986,19 @@ export interface components {
              * @default
              */
             kind: string;
+            /**
+             * Step
+             * @default day
+             * @enum {string}
+             */
+            step: "hour" | "day" | "week" | "month" | "whole";
+            /**
+             * By
+             * @description One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
+             *     such as `tool`.
+             * @default
+             */
+            by: string;
             /**
              * Key
              * @description Keys of the measure: tools, destinations, parts, stages.
@@ -5345,6 +5529,52 @@ export interface components {
              * @default null
              */
             context: string | null;
+        };
+        /** TotalsAnswer */
+        TotalsAnswer: {
+            /**
+             * Measures
+             * @description Each with one point for the whole period: by hours if it has at most four days, else by
+             *     days.
+             */
+            measures: components["schemas"]["SeriesAnswer"][];
+        };
+        /** TotalsOf */
+        TotalsOf: {
+            /**
+             * From
+             * @description First day, or ISO 8601 time with `step=hour`; default: 30 days ago.
+             * @default null
+             */
+            from: string | null;
+            /**
+             * To
+             * @description The day or time after the last one; default: now.
+             * @default null
+             */
+            to: string | null;
+            /**
+             * Context
+             * @description Names with commas between them; the same for the other filters.
+             * @default
+             */
+            context: string;
+            /**
+             * Provider
+             * @default
+             */
+            provider: string;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+            /**
+             * Kind
+             * @description `call` (default), `chat`, `test`.
+             * @default
+             */
+            kind: string;
         };
         /** Transfer */
         Transfer: {
@@ -6883,6 +7113,35 @@ export interface operations {
             };
         };
     };
+    show_disks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Disks"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     show_log: {
         parameters: {
             query?: {
@@ -6934,6 +7193,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Setup"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_contents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleContents"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    give_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
                 };
             };
             /** @description It was refused. */
@@ -8343,17 +8660,53 @@ export interface operations {
             };
         };
     };
+    totals: {
+        parameters: {
+            query?: {
+                from?: string | null;
+                to?: string | null;
+                context?: string;
+                provider?: string;
+                version?: string;
+                kind?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TotalsAnswer"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     series: {
         parameters: {
             query?: {
                 from?: string | null;
                 to?: string | null;
-                step?: "hour" | "day" | "week" | "month";
-                by?: string;
                 context?: string;
                 provider?: string;
                 version?: string;
                 kind?: string;
+                step?: "hour" | "day" | "week" | "month" | "whole";
+                by?: string;
                 key?: string;
             };
             header?: never;

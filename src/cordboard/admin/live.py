@@ -35,7 +35,7 @@ from cordboard.admin.endpoint import (
     Takes,
 )
 from cordboard.admin.engine import EngineState, LogLevel, kept_log, state_for
-from cordboard.admin.insights import alarms_for
+from cordboard.admin.insights import AlarmStates, alarms_for
 from cordboard.admin.live_feed import Feed
 from cordboard.admin.live_topics import Events, LogLines, Missed, Rows, State, Topic
 from cordboard.admin.mcp import Servers, servers_for
@@ -128,7 +128,7 @@ class LiveFrame(Gives):
 
     id: int | None
     seq: int = 0
-    snapshot: list[LiveRow] | EngineState | Servers | dict[str, Any] | None = None
+    snapshot: list[LiveRow] | EngineState | Servers | AlarmStates | None = None
     """The whole state: the first frame of each topic but `call`, and after a `restart`."""
     rows: list[dict[str, Any]] = Field([])
     gone: list[str] = Field([])
