@@ -51,7 +51,7 @@ export const words = {
     older: (count: number) =>
       count === 1 ? "1 call still on an older one" : `${count} calls still on older ones`,
   },
-  alarms: (count: number) => (count === 1 ? "alarm" : "alarms"),
+  alarms: (count: number) => (count === 1 ? "1 alarm" : `${count} alarms`),
   palette: {
     title: "Search and commands",
     placeholder: "Page, context, tool, call, number or command",
