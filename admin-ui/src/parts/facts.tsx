@@ -1,11 +1,9 @@
 import type { ReactNode } from "react";
 
+export type Fact = readonly [name: string, value: ReactNode];
+
 /** Names and values, one below the other. */
-export function Facts({
-  facts,
-}: {
-  facts: readonly (readonly [name: string, value: ReactNode])[];
-}) {
+export function Facts({ facts }: { facts: readonly Fact[] }) {
   return (
     <dl className="grid grid-cols-[minmax(8rem,auto)_minmax(0,1fr)] gap-x-6 gap-y-2">
       {facts.map(([name, value]) => (
