@@ -294,7 +294,7 @@ function Equivalent({ shown }: { shown: Shown }) {
       <section
         tabIndex={0}
         aria-label={words.table.label}
-        className="max-h-80 overflow-y-auto border-y border-line bg-raised -outline-offset-2"
+        className="max-h-80 overflow-auto border-y border-line bg-raised -outline-offset-2"
       >
         <CallTable shown={shown} />
       </section>
