@@ -1,227 +1,185 @@
-// The live calls: order and filters, the transcript as it grows, the running turn, the sound.
+// The live feed: rows from frames, and a socket that goes on where it was cut off.
 import { describe, expect, it } from "vitest";
 
-import { type LiveRow, shownRows, valuesOf } from "../src/pages/live/rows.ts";
-import { search } from "../src/pages/live/search.ts";
-import { decodeFrame, LEAD, levelOf, MOST_WAITING, Playhead } from "../src/pages/live/sound.ts";
-import { cutOf, type Line, NOTHING_YET, take } from "../src/pages/live/transcript.ts";
-import { waterfallOf } from "../src/pages/live/waterfall.ts";
+import { type LiveRow, type Rows, takeRows } from "../src/app/live-calls.ts";
+import { type LiveFrame, LiveSocket, type SocketEvents } from "../src/app/live-socket.ts";
 
-function row(call_id: string, more: Partial<LiveRow> = {}): LiveRow {
-  return {
-    call_id,
-    started_at: "2026-11-23T10:00:00.000+00:00",
-    source: "asterisk",
-    context: "booking",
-    provider: "local",
-    config: "c7",
-    caller_number: "+4930123456",
-    caller_name: "",
-    called_number: "100",
-    state: "listening",
-    speaking: "nobody",
-    turn: 1,
-    last: null,
-    waiting_since_ms: null,
-    latency: null,
-    tools: { running: [], calls: 0, failed: 0 },
-    cost: null,
-    recording: "off",
-    troubles: 0,
-    transport: "audiosocket",
-    test: false,
-    queued_ms: 0,
-    watched: 0,
-    listened: 0,
-    ...more,
-  };
-}
+const row = (call_id: string, more: Partial<LiveRow> = {}) =>
+  ({ call_id, turn: 0, ...more }) as LiveRow;
+const frame = (fields: Partial<LiveFrame>) => ({ id: 1, ...fields }) as LiveFrame;
 
-const ids = (rows: readonly LiveRow[]) => rows.map((each) => each.call_id).join(" ");
+describe("rows", () => {
+  const start = takeRows(new Map(), frame({ snapshot: [row("a"), row("b")] }));
 
-describe("the list", () => {
-  const rows = [
-    row("b", { started_at: "2026-11-23T10:05:00.000+00:00", waiting_since_ms: 1_000 }),
-    row("a", { context: "sales", cost: { amount: "0.3", currency: "EUR" } }),
-    row("c", {
-      started_at: "2026-11-23T10:01:00.000+00:00",
-      waiting_since_ms: 2_000,
-      tools: { running: [], calls: 2, failed: 1 },
-      last: { who: "caller", text: "The REFUND please", at_ms: 1 },
-    }),
-  ];
-
-  it("is in the chosen order; who waits longest is first", () => {
-    expect(ids(shownRows(rows, {}))).toBe("a c b");
-    expect(ids(shownRows(rows, { order: "newest" }))).toBe("b c a");
-    expect(ids(shownRows(rows, { order: "waiting" }))).toBe("c b a");
-    expect(ids(shownRows(rows, { order: "cost" }))).toBe("a c b");
-    expect(ids(rows)).toBe("b a c"); // the rows of the feed stay as they are
+  it("change by field, and the others stay the same objects", () => {
+    const after = takeRows(start, frame({ rows: [{ call_id: "b", turn: 2 }] }));
+    expect([...after.values()]).toEqual([row("a"), row("b", { turn: 2 })]);
+    expect(after.get("a")).toBe(start.get("a"));
+    expect(start.get("b")?.turn).toBe(0);
   });
 
-  it("has what passes all filters", () => {
-    expect(ids(shownRows(rows, search({ context: "sales" })))).toBe("a");
-    expect(ids(shownRows(rows, search({ troubled: "true" })))).toBe("c");
-    expect(ids(shownRows(rows, search({ text: " refund " })))).toBe("c");
-    expect(ids(shownRows(rows, search({ text: "refund", context: "sales" })))).toBe("");
+  it("come and go in the order of the calls", () => {
+    const came = takeRows(start, frame({ rows: [{ ...row("c") }], gone: ["a"] }));
+    expect([...came.keys()]).toEqual(["b", "c"]);
   });
 
-  it("offers a chosen value although no call has it now", () => {
-    expect(valuesOf(rows, "context", ["gone"])).toEqual(["booking", "gone", "sales"]);
+  it("are forgotten at a restart, and are the same map if nothing changed", () => {
+    const again: Rows = takeRows(start, frame({ snapshot: [row("z")], restart: true }));
+    expect([...again.keys()]).toEqual(["z"]);
+    expect(takeRows(start, frame({ rows: [], gone: [] }))).toBe(start);
   });
 });
 
-const LINES: Line[] = [
-  { at_ms: 0, type: "call.offered" },
-  { at_ms: 3, type: "agent.text", turn: 0, text: "Hello.", said_by: "" },
-  { at_ms: 4_000, type: "caller.started", speech_ms: 3_900 },
-  { at_ms: 7_500, type: "caller.stopped", turn: 1, last_speech_ms: 7_000 },
-  { at_ms: 7_600, type: "caller.text", turn: 1, text: "wether", understood: "weather" },
-  { at_ms: 7_700, type: "tool.asked", turn: 1, ask_id: "1.1", name: "lookup", arguments: { q: 1 } },
-];
-
-describe("the transcript", () => {
-  it("is the same whether the lines come one by one or all at once", () => {
-    const more: Line[] = [
-      ...LINES,
-      {
-        at_ms: 8_000,
-        type: "tool.answered",
-        ask_id: "1.1",
-        name: "lookup",
-        status: "ok",
-        message: "Sun.",
-      },
-      { at_ms: 8_050, type: "agent.text", turn: 1, text: "Sunny.", said_by: "" },
-      { at_ms: 8_060, type: "agent.text", turn: 1, text: "All day.", said_by: "" },
-      { at_ms: 9_000, type: "agent.interrupted", turn: 1, heard: "Sunny.", heard_ms: 400 },
-      { at_ms: 9_100, type: "agent.text", turn: 1, text: "Yes?", said_by: "" },
-      { at_ms: 9_200, type: "agent.text", turn: 1, text: "Hold on.", said_by: "operator" },
-    ];
-    const whole = take(NOTHING_YET, more);
-    const single = more.reduce((state, line) => take(state, [line]), NOTHING_YET);
-    expect(single).toEqual(whole);
-    const shown = whole.entries.map((entry) =>
-      entry.kind === "tool"
-        ? `tool ${entry.use.name} ${entry.use.status}`
-        : entry.kind === "agent"
-          ? `agent${entry.by && ` (${entry.by})`}: ${entry.text}${entry.heard === null ? "" : ` [${entry.heard}]`}`
-          : `${entry.kind}: ${entry.text}`,
-    );
-    expect(shown).toEqual([
-      "agent: Hello.",
-      "caller: weather",
-      "tool lookup ok",
-      "agent: Sunny. All day. [Sunny.]",
-      "agent: Yes?",
-      "agent (operator): Hold on.",
-    ]);
+class Engine {
+  now = 0;
+  signedOut = 0;
+  readonly lines: { sent: object[]; events: SocketEvents; closed: boolean }[] = [];
+  #timers: { at: number; then: () => void }[] = [];
+  readonly socket = new LiveSocket({
+    open: (events) => {
+      const line = { sent: [] as object[], events, closed: false };
+      this.lines.push(line);
+      return {
+        send: (text) => void line.sent.push(JSON.parse(text)),
+        close: () => {
+          line.closed = true;
+        },
+      };
+    },
+    now: () => this.now,
+    later: (ms, then) => {
+      const timer = { at: this.now + ms, then };
+      this.#timers.push(timer);
+      return () => {
+        this.#timers = this.#timers.filter((each) => each !== timer);
+      };
+    },
+    signedOut: () => {
+      this.signedOut += 1;
+    },
   });
 
-  it("leaves what was shown before untouched", () => {
-    const before = take(NOTHING_YET, LINES);
-    const entries = [...before.entries];
-    take(before, [{ at_ms: 8_000, type: "tool.answered", ask_id: "1.1", status: "error" }]);
-    expect(before.entries).toEqual(entries);
-    expect(before.uses.get("1.1")?.status).toBe("");
-  });
-
-  it("knows that the caller speaks until there are words", () => {
-    expect(take(NOTHING_YET, LINES.slice(0, 3)).callerSpeaks).toBe(true);
-    expect(take(NOTHING_YET, LINES.slice(0, 5)).callerSpeaks).toBe(false);
-  });
-
-  it("tells what of a cut answer was heard, to the word", () => {
-    expect(cutOf("Sunny. All day.", "Sunny.")).toEqual(["Sunny.", " All day."]);
-    expect(cutOf("It is sunny.", "it's  sun")).toEqual(["it's  sun", ""]);
-    expect(cutOf("", "")).toEqual(["", ""]);
-  });
-});
-
-describe("the running turn", () => {
-  it("grows with the stage that goes on, and shows the tool within it", () => {
-    const state = take(NOTHING_YET, LINES);
-    if (state.turn === null) throw new Error("there is a turn");
-    const { spans, tools, total, waits } = waterfallOf(state.turn, state.uses.values(), 9_000);
-    expect(spans).toEqual([
-      { stage: "endpoint", from: 0, to: 500, open: false },
-      { stage: "stt", from: 500, to: 600, open: false },
-      { stage: "brain", from: 600, to: 2_000, open: true },
-    ]);
-    expect(tools).toMatchObject([{ from: 700, to: 2_000, open: true }]);
-    expect([total, waits]).toEqual([2_000, true]);
-  });
-
-  it("is the engine's own figures once it is over", () => {
-    const { turn, uses } = take(NOTHING_YET, [
-      ...LINES,
-      { at_ms: 8_200, type: "agent.audio_started", turn: 1 },
-      {
-        at_ms: 8_200,
-        type: "turn.latency",
-        turn: 1,
-        endpoint_ms: 480,
-        stt_ms: 0,
-        brain_ms: 520,
-        tts_ms: 150,
-        wire_ms: 50,
-        total_ms: 1_200,
-        vad_ms: 120,
-        filler: false,
-      },
-    ]);
-    if (turn === null) throw new Error("there is a turn");
-    const { spans, waits } = waterfallOf(turn, uses.values(), 99_000);
-    expect(spans.map((span) => [span.stage, span.to])).toEqual([
-      ["endpoint", 480],
-      ["brain", 1_000],
-      ["tts", 1_150],
-      ["wire", 1_200],
-    ]);
-    expect(waits).toBe(false);
-  });
-});
-
-describe("the sound", () => {
-  function frame(at_ms: number, ...bytes: number[]): ArrayBuffer {
-    const content = new Uint8Array(4 + bytes.length);
-    new DataView(content.buffer).setUint32(0, at_ms, true);
-    content.set(bytes, 4);
-    return content.buffer;
+  get line() {
+    const last = this.lines.at(-1);
+    if (last === undefined) throw new Error("no connection was opened");
+    return last;
   }
 
-  it("has the caller's samples first, then the agent's", () => {
-    const heard = decodeFrame(frame(70_000, 0x00, 0x40, 0x00, 0x80), "slin");
-    expect(heard?.at_ms).toBe(70_000);
-    expect([...(heard?.caller ?? [])]).toEqual([0.5]);
-    expect([...(heard?.agent ?? [])]).toEqual([-1]);
+  says(fields: Partial<LiveFrame>) {
+    this.line.events.message(JSON.stringify(frame(fields)));
+  }
+
+  waits(ms: number) {
+    const until = this.now + ms;
+    for (;;) {
+      const next = this.#timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
+      if (next === undefined) break;
+      this.#timers = this.#timers.filter((each) => each !== next);
+      this.now = next.at;
+      next.then();
+    }
+    this.now = until;
+  }
+
+  follow(topic: Parameters<LiveSocket["subscribe"]>[0]) {
+    const told: string[] = [];
+    const end = this.socket.subscribe(topic, {
+      frame: (each) => told.push(`frame ${each.seq}`),
+      state: ({ state, since, message }) => told.push([state, since, message].join(" ").trim()),
+    });
+    return { told, end };
+  }
+}
+
+describe("the socket", () => {
+  it("carries all topics, and is opened once", () => {
+    const engine = new Engine();
+    engine.follow({ topic: "calls" });
+    const { end } = engine.follow({ topic: "log", level: "warning" });
+    engine.line.events.opened();
+    engine.follow({ topic: "engine" });
+    end();
+    expect(engine.lines).toHaveLength(1);
+    expect(engine.line.sent).toEqual([
+      { op: "subscribe", id: 1, topic: "calls" },
+      { op: "subscribe", id: 2, topic: "log", level: "warning", after: 0 },
+      { op: "subscribe", id: 3, topic: "engine" },
+      { op: "unsubscribe", id: 2 },
+    ]);
   });
 
-  it("decodes µ-law by G.711's table", () => {
-    const heard = decodeFrame(frame(0, 0xff, 0x80, 0x7f, 0x00), "ulaw");
-    expect([...(heard?.caller ?? [])].map((each) => each * 32_768)).toEqual([0, 32_124]);
-    expect([...(heard?.agent ?? [])].map((each) => each * 32_768)).toEqual([-0, -32_124]);
+  it("goes on with a call after the last event that came", () => {
+    const engine = new Engine();
+    const { told } = engine.follow({ topic: "call", call: "c1" });
+    engine.line.events.opened();
+    engine.says({ seq: 41 });
+    engine.now = 100;
+    engine.line.events.closed(1006);
+    engine.waits(500);
+    engine.line.events.opened();
+    expect(engine.line.sent).toEqual([
+      { op: "subscribe", id: 1, topic: "call", call: "c1", after: 41 },
+    ]);
+    engine.says({ seq: 44 });
+    expect(told).toEqual(["live 0", "frame 41", "stale 100", "live 600", "frame 44"]);
   });
 
-  it("leaves out what is no frame", () => {
-    expect(decodeFrame(frame(0, 1, 2, 3), "slin")).toBeNull();
-    expect(decodeFrame(new ArrayBuffer(2), "ulaw")).toBeNull();
+  it("waits longer after each failure, and not at all when told to hurry", () => {
+    const engine = new Engine();
+    engine.follow({ topic: "calls" });
+    for (const wait of [500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]) {
+      const before = engine.lines.length;
+      engine.line.events.closed(1006);
+      engine.waits(wait - 1);
+      expect(engine.lines).toHaveLength(before);
+      engine.waits(1);
+      expect(engine.lines).toHaveLength(before + 1);
+    }
+    engine.line.events.closed(1006);
+    const before = engine.lines.length;
+    engine.socket.hurry();
+    expect(engine.lines).toHaveLength(before + 1);
+    engine.waits(60_000);
+    expect(engine.lines).toHaveLength(before + 1);
   });
 
-  it("plays frames one after the other, begins anew after a gap, and never falls behind", () => {
-    const head = new Playhead();
-    expect(head.place(10, 0.1)).toBeCloseTo(10 + LEAD);
-    expect(head.place(10.05, 0.1)).toBeCloseTo(10 + LEAD + 0.1);
-    expect(head.place(20, 0.1)).toBeCloseTo(20 + LEAD);
-    const placed = Array.from({ length: 50 }, () => head.place(20, 0.1)).filter(
-      (at) => at !== null,
-    );
-    expect(placed.length).toBeLessThan(MOST_WAITING / 0.1 + 2);
-    expect(head.waiting(20)).toBeLessThanOrEqual(MOST_WAITING + 0.1);
+  it("asks who is signed in when the session ended or the handshake was refused", () => {
+    const engine = new Engine();
+    engine.follow({ topic: "calls" });
+    engine.line.events.closed(1006);
+    expect(engine.signedOut).toBe(1);
+    engine.waits(500);
+    engine.line.events.opened();
+    engine.line.events.closed(4401);
+    expect(engine.signedOut).toBe(2);
+    engine.waits(60_000);
+    expect(engine.lines).toHaveLength(2);
   });
 
-  it("shows loudness between silence and full", () => {
-    expect(levelOf(new Float32Array(80))).toBe(0);
-    expect(levelOf(new Float32Array(80).fill(1))).toBe(1);
+  it("does not repeat what was refused, nor a call that is over", () => {
+    const engine = new Engine();
+    const refused = engine.follow({ topic: "call", call: "gone" });
+    const over = engine.follow({ topic: "call", call: "c1" });
+    engine.line.events.opened();
+    engine.says({ id: 1, error: { code: "not_there", message: "there is no such live call" } });
+    engine.says({ id: 2, seq: 9, over: true });
+    engine.line.events.closed(4403);
+    engine.waits(0);
+    engine.line.events.opened();
+    expect(engine.line.sent).toEqual([]);
+    expect(refused.told).toEqual(["refused 0 there is no such live call"]);
+    expect(over.told).toEqual(["over 0", "frame 9"]);
+  });
+
+  it("notices that nothing comes any more where something should", () => {
+    const engine = new Engine();
+    const { told } = engine.follow({ topic: "engine" });
+    engine.line.events.opened();
+    engine.says({ seq: 1 });
+    engine.waits(15_500);
+    expect(engine.lines[0]?.closed).toBe(true);
+    expect(engine.lines).toHaveLength(2);
+    engine.lines[0]?.events.message(JSON.stringify(frame({ seq: 2 })));
+    expect(told).toEqual(["live 0", "frame 1", "stale 15000"]);
   });
 });

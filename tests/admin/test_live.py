@@ -272,6 +272,28 @@ async def test_events_before_a_time_are_left_out_and_words_are_in_the_audit(
     assert (entry["action"], entry["on"], entry["context"]) == ("call.watched", "one", "demo")
 
 
+async def test_who_calls_from_the_browser_sees_the_words_of_that_call_and_nobody_else_does(
+    room: Room, calls: Calls
+) -> None:
+    room.add("otto", Role.OPERATOR)
+    page = room.browser("otto")
+    given = (await page.post("/browser-calls", {"context": "demo"})).json()
+    path = given["url"].removeprefix("/api/v1")
+    await page.connect(path, "cordboard.call.v1", f"ticket.{given['ticket']}")
+    calls.begin(given["id"])
+    calls.take(given["id"], 100, events.Heard(1, "my words", 1.0))
+    calls.begin("of another")
+    calls.take("of another", 100, events.Heard(1, "their words", 1.0))
+    for browser, call, words in (
+        (page, given["id"], "my words"),
+        (page, "of another", ""),
+        (viewer(room), given["id"], ""),
+    ):
+        visit = await watching(browser, topic="call", call=call)
+        assert (await visit.frame())["events"][1]["text"] == words
+    assert "call.watched" not in [line["action"] for line in room.entries()]
+
+
 async def test_a_viewer_who_does_not_read_costs_nothing_and_misses_nothing(
     room: Room, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -399,7 +399,10 @@ async def test_passwords_can_be_switched_off(room: Room, liar: Liar) -> None:
     room.services.takes_passwords = False
     answer = await room.browser().post("/session", {"name": "anna", "password": "x"})
     assert (answer.status_code, code(answer)) == (403, "no_passwords")
-    assert (await room.browser().get("/session")).json()["takes_passwords"] is False
+    use(room, settings(liar.issuer))
+    for browser in (room.browser(), room.browser("anna")):
+        ways = (await browser.get("/session")).json()
+        assert (ways["takes_passwords"], ways["has_oidc"]) == (False, True)
 
 
 async def test_other_pages_may_send_the_browser_to_the_callback_alone(room: Room) -> None:

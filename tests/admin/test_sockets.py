@@ -198,6 +198,19 @@ async def test_rights_that_another_process_withdrew_are_noticed_in_time(room: Ro
     assert await seen.closed() == 4401
 
 
+async def test_a_client_that_floods_is_put_out_but_not_one_whose_line_had_stalled(
+    room: Room, app: AdminApplication
+) -> None:
+    room.add("vera", Role.VIEWER)
+    seen = await visit(room.browser("vera"), app)
+    for number in range(900):
+        seen.send({"n": number})
+    assert [(await seen.frame())["n"] for _ in range(900)][-1] == 899
+    for number in range(1_000):
+        seen.send({"n": number})
+    assert await seen.closed() == 4429
+
+
 async def test_nobody_watches_on_with_rights_that_cannot_be_looked_at(room: Room) -> None:
     app = AdminApplication((OPEN,), room.services, Guard(AdminUi()), room.page)
     room.add("vera", Role.VIEWER)

@@ -1,11 +1,13 @@
-"""The TypeScript types of the admin port, and a program that stands on them."""
+"""The types of the admin port, a program that stands on them, and the size of the page."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.mcp_real.installed import installed
@@ -18,6 +20,7 @@ from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.patience import PATIENCE, until
 
 FOLDER = Path(__file__).parents[2] / "admin-ui"
+ASSETS = FOLDER.parent / "src" / "cordboard" / "admin" / "assets"
 CONFIG = """
 contexts: {demo: {greeting: "Good morning, this is the demo."}}
 health: {port: 0}
@@ -62,6 +65,29 @@ def test_the_compiler_finds_what_the_engine_does_not_know(tmp_path: Path) -> Non
     assert wrong.returncode != 0
     assert "'place' does not exist" in wrong.stdout
     assert "wrong.ts(4," in wrong.stdout, "the path that does not exist"
+
+
+def test_the_logic_of_the_page() -> None:
+    ran = node("node_modules/vitest/vitest.mjs", "run", "--reporter=dot")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_first_page_is_small() -> None:
+    """What a browser loads before the live calls appear, compressed by gzip."""
+    script, style = 180_000, 20_000
+    if not (ASSETS / "manifest.json").is_file():
+        pytest.fail("the page is not built; run make admin-ui", pytrace=False)
+    manifest = json.loads((ASSETS / "manifest.json").read_text())
+    files = _loaded(manifest, "index.html") | _loaded(manifest, "src/pages/live/page.tsx")
+    sizes = {file: (ASSETS / f"{file}.gz").stat().st_size for file in files}
+    assert sum(size for file, size in sizes.items() if file.endswith(".js")) <= script
+    assert sum(size for file, size in sizes.items() if file.endswith(".css")) <= style
+
+
+def _loaded(manifest: dict[str, Any], chunk: str) -> set[str]:
+    entry = manifest[chunk]
+    inside = (_loaded(manifest, each) for each in entry.get("imports", ()))
+    return {entry["file"], *entry.get("css", ())}.union(*inside)
 
 
 @pytest.mark.usefixtures("lent_models")

@@ -1,7 +1,7 @@
 // What stands around every page: who is signed in, the navigation, and the top bar.
 import { useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useState } from "react";
 
 import { Empty, Loading, Problem } from "../parts/answer.tsx";
 import { IconButton, LinkButton } from "../parts/button.tsx";
@@ -13,6 +13,7 @@ import { ElevationProvider } from "./elevation.tsx";
 import { LiveProvider } from "./live.ts";
 import { type Entry, NAVIGATION } from "./navigation.ts";
 import { type Me, SessionContext, useSession } from "./session.ts";
+import { ShortcutsProvider, useShortcut, useShortcuts } from "./shortcuts.tsx";
 import { TopBar } from "./top-bar.tsx";
 
 const SignInPage = lazy(() => import("../pages/sign-in/page.tsx"));
@@ -46,7 +47,9 @@ export function Frame() {
     <SessionContext value={whole(me)}>
       <LiveProvider key={name}>
         <ElevationProvider>
-          <Layout />
+          <ShortcutsProvider>
+            <Layout />
+          </ShortcutsProvider>
         </ElevationProvider>
       </LiveProvider>
     </SessionContext>
@@ -58,8 +61,14 @@ const isSession = (key: readonly unknown[]) => key[0] === "/api/v1/session";
 // The engine leaves no field out; the schema calls those with a default optional.
 const whole = (me: Schema<"Me">) => me as Me;
 
+const Palette = lazy(() => import("./palette.tsx"));
+const ShortcutList = lazy(() => import("./shortcut-list.tsx"));
+
 function Layout() {
   const [open, setOpen] = useState(false);
+  const [dialog, setDialog] = useState<"palette" | "shortcuts" | null>(null);
+  const closeDialog = useCallback(() => setDialog(null), []);
+  useFrameKeys(setDialog);
   const path = useLocation({ select: ({ pathname }) => pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the drawer
   useEffect(() => setOpen(false), [path]);
@@ -72,12 +81,48 @@ function Layout() {
         {words.skip}
       </a>
       <Navigation open={open} onClose={() => setOpen(false)} />
-      <TopBar onNavigation={() => setOpen(true)} onSearch={() => {}} onShortcuts={() => {}} />
+      <TopBar
+        onNavigation={() => setOpen(true)}
+        onSearch={() => setDialog("palette")}
+        onShortcuts={() => setDialog("shortcuts")}
+      />
       <main id="content" tabIndex={-1} className="min-h-0 overflow-y-auto outline-none">
         <Outlet />
       </main>
+      <Suspense>
+        {dialog === "palette" && <Palette onClose={closeDialog} />}
+        {dialog === "shortcuts" && <ShortcutList onClose={closeDialog} />}
+      </Suspense>
     </div>
   );
+}
+
+/** The keys that work on every page. */
+function useFrameKeys(open: (dialog: "palette" | "shortcuts") => void): void {
+  const navigate = useNavigate();
+  const { add } = useShortcuts();
+  useEffect(() => {
+    const ended = NAVIGATION.map(({ to, letter, name }) =>
+      add({ keys: `g ${letter}`, about: words.shortcuts.goTo(name) }, () => void navigate({ to })),
+    );
+    return () => {
+      for (const end of ended) end();
+    };
+  }, [add, navigate]);
+  useShortcut("?", words.shortcuts.list, () => open("shortcuts"));
+  useShortcut("j", words.shortcuts.focusRows, () => {
+    document.querySelector<HTMLElement>("[data-list] [data-index][tabindex='0']")?.focus();
+  });
+  const onControlK = useEffectEvent((event: KeyboardEvent) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    open("palette");
+  });
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => onControlK(event);
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
 }
 
 function Navigation({ open, onClose }: { open: boolean; onClose: () => void }) {

@@ -5,6 +5,7 @@ import { copyText } from "../app/clipboard.ts";
 import { words } from "../words/parts.ts";
 import { IconButton } from "./button.tsx";
 import { cx } from "./cx.ts";
+import { parseUnified } from "./unified.ts";
 
 const DONE_MS = 2_000;
 
@@ -81,7 +82,15 @@ function JsonValue({ value, depth, name }: { value: unknown; depth: number; name
   }
   const entries = Object.entries(value);
   const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
-  if (entries.length === 0) return <div>{[key, open, close]}</div>;
+  if (entries.length === 0) {
+    return (
+      <div>
+        {key}
+        {open}
+        {close}
+      </div>
+    );
+  }
   const rest = entries.length - MOST_SHOWN;
   return (
     <details open={depth < FOLDED_BELOW}>
@@ -101,26 +110,25 @@ function JsonValue({ value, depth, name }: { value: unknown; depth: number; name
   );
 }
 
-export interface DiffLine {
-  kind: "same" | "added" | "removed";
-  /** Number in the old text; null for an added line. */
-  old: number | null;
-  new: number | null;
-  text: string;
+const SIGNS = { same: " ", added: "+", removed: "−", gap: "" } as const;
+
+export interface DiffProps {
+  /** A unified diff, as the engine gives it. */
+  lines: readonly string[];
+  label: string;
 }
 
-const SIGNS = { same: " ", added: "+", removed: "−" } as const;
-
 /** Two texts line by line; the sign tells what the colour does. */
-export function Diff({ lines, label }: { lines: readonly DiffLine[]; label: string }): ReactNode {
+export function Diff({ lines, label }: DiffProps): ReactNode {
   return (
     <section tabIndex={0} aria-label={label} className="overflow-x-auto">
       <table className="min-w-full border-collapse font-mono text-xs">
         <caption className="sr-only">{label}</caption>
         <tbody>
-          {lines.map((line) => (
+          {parseUnified(lines).map((line, index) => (
             <tr
-              key={`${line.old}/${line.new}`}
+              // biome-ignore lint/suspicious/noArrayIndexKey: two lines may be equal, and none moves
+              key={index}
               className={cx(
                 line.kind === "added" && "bg-good-soft",
                 line.kind === "removed" && "bg-bad-soft",
@@ -129,10 +137,12 @@ export function Diff({ lines, label }: { lines: readonly DiffLine[]; label: stri
               <td className="w-10 pr-2 text-right text-muted select-none">{line.old}</td>
               <td className="w-10 pr-2 text-right text-muted select-none">{line.new}</td>
               <td className="w-4 select-none">
-                {SIGNS[line.kind]}
-                {line.kind !== "same" && <span className="sr-only">{words[line.kind]}</span>}
+                <span aria-hidden="true">{SIGNS[line.kind]}</span>
+                {(line.kind === "added" || line.kind === "removed") && (
+                  <span className="sr-only">{words[line.kind]}</span>
+                )}
               </td>
-              <td className="whitespace-pre">{line.text}</td>
+              <td className="whitespace-pre">{line.kind === "gap" ? "⋯" : line.text}</td>
             </tr>
           ))}
         </tbody>

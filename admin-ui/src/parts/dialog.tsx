@@ -27,16 +27,15 @@ export function Dialog({ title, about, wide = false, onClose, children }: Dialog
           className={cx(BOX, wide ? "max-w-3xl" : "max-w-md")}
           {...(about ? {} : { "aria-describedby": undefined })}
         >
-          <div className="mb-3 flex items-start justify-between gap-4">
-            <div>
-              <Radix.Title className="text-lg">{title}</Radix.Title>
-              {about && (
-                <Radix.Description className="mt-0.5 text-muted">{about}</Radix.Description>
-              )}
-            </div>
-            <IconButton label={words.close} icon="close" small onClick={onClose} />
+          <div className="mb-3 pr-8">
+            <Radix.Title className="text-lg">{title}</Radix.Title>
+            {about && <Radix.Description className="mt-0.5 text-muted">{about}</Radix.Description>}
           </div>
           {children}
+          {/* The last one, so that the content has the focus first. */}
+          <span className="absolute top-4 right-4">
+            <IconButton label={words.close} icon="close" small onClick={onClose} />
+          </span>
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>

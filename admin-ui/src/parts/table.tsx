@@ -15,20 +15,9 @@ import { usePhone } from "../app/phone.ts";
 import { words } from "../words/parts.ts";
 import { cx } from "./cx.ts";
 import { Icon } from "./icons.tsx";
+import { type Column, sorted } from "./sorted.ts";
 
-export interface Column<T> {
-  id: string;
-  head: ReactNode;
-  cell: (row: T) => ReactNode;
-  /** Numbers stand at the end. */
-  align?: "start" | "end";
-  /** A CSS width, such as "8rem"; in `VirtualRows` a track, such as "minmax(8rem, 2fr)". */
-  width?: string;
-  /** Makes the column sortable. */
-  value?: (row: T) => string | number;
-  /** Not shown on a phone. */
-  wide?: boolean;
-}
+export type { Column };
 
 export interface DataTableProps<T> {
   /** Says what the table lists; for screen readers. */
@@ -43,22 +32,6 @@ export interface DataTableProps<T> {
   onOpen?: (row: T) => void;
   /** In place of the rows if there are none. */
   empty?: ReactNode;
-}
-
-/** Sorts by a column, `-id` descending; rows without order stay as they are. */
-export function sorted<T>(
-  rows: readonly T[],
-  columns: readonly Column<T>[],
-  sort: string | undefined,
-): readonly T[] {
-  const value = columns.find((each) => each.id === sort?.replace(/^-/, ""))?.value;
-  if (value === undefined) return rows;
-  const sign = sort?.startsWith("-") ? -1 : 1;
-  return [...rows].sort((one, other) => {
-    const [a, b] = [value(one), value(other)];
-    const order = typeof a === "string" ? a.localeCompare(String(b)) : a - Number(b);
-    return sign * order;
-  });
 }
 
 export function DataTable<T>(props: DataTableProps<T>) {
@@ -89,7 +62,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                 <td
                   key={column.id}
                   className={cx(
-                    "px-3 py-1.5 align-top first:pl-4 last:pr-4",
+                    "px-3 py-1.5 align-baseline first:pl-4 last:pr-4",
                     column.align === "end" && "text-right",
                     column.wide && "phone:hidden",
                   )}

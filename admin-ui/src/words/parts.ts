@@ -26,8 +26,6 @@ export const words = {
     hours: (count: number) => `${count} h ago`,
     days: (count: number) => `${count} days ago`,
   },
-  unchangedLines: (count: number) =>
-    count === 1 ? "1 unchanged line" : `${count} unchanged lines`,
   added: "added",
   removed: "removed",
 } as const;

@@ -84,12 +84,7 @@ async def look(ask: Ask) -> Me:
     if caller is None:
         known = await ask.services.run(accounts.users)
         advice = "" if known else "run `cordboard users add NAME` on the engine's machine"
-        return Me(
-            signed_in=False,
-            advice=advice,
-            takes_passwords=ask.services.takes_passwords,
-            has_oidc=ask.services.oidc is not None,
-        )
+        return Me(signed_in=False, advice=advice, **_ways(ask))
     user = caller.session.user if caller.session else None
     return Me(
         signed_in=True,
@@ -99,7 +94,14 @@ async def look(ask: Ask) -> Me:
         scopes=[list(scope) for scope in caller.rights.scopes],
         elevated=caller.session is not None and caller.session.elevated,
         has_factor=user is not None and user.has_factor,
+        **_ways(ask),
     )
+
+
+def _ways(ask: Ask) -> dict[str, bool]:
+    """Return the ways to sign in, and to prove again who one is."""
+    services = ask.services
+    return {"takes_passwords": services.takes_passwords, "has_oidc": services.oidc is not None}
 
 
 async def sign_in(ask: Ask) -> Me:
@@ -275,6 +277,7 @@ async def _me(ask: Ask, token: str) -> Me:
         scopes=[list(scope) for scope in user.rights.scopes],
         elevated=session.elevated,
         has_factor=user.has_factor,
+        **_ways(ask),
     )
 
 

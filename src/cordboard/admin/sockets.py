@@ -26,6 +26,10 @@ MOST_OF_ONE = 32
 """Sockets of one session or key, so that one caller cannot take all."""
 CHECK_SECONDS = 30.0
 """Time between two looks at the rights."""
+FRAMES = 1_000
+FRAMES_A_SECOND = 200
+"""Frames that a client may send at once, as after a stalled line, and in the long run. The sound of
+a call is 50 a second."""
 SEND_SECONDS = 20.0
 """Timeout of a frame that the client does not read."""
 CLOSE_SECONDS = 1.0
@@ -37,6 +41,7 @@ TRY_AGAIN = 1013
 SIGNED_OUT = 4401
 FORBIDDEN = 4403
 TOO_SLOW = 4408
+TOO_OFTEN = 4429
 """Close codes, of RFC 6455 and for applications: 4000 and the HTTP status."""
 
 _Present: TypeAlias = Mapping[str, Rights | None]
@@ -63,6 +68,7 @@ class Socket:
         self._websocket = websocket
         self._handler: asyncio.Future[object] | None = None
         self._ending: tuple[int, str] | None = None
+        self._frames_left, self._counted_at = float(FRAMES), 0.0
 
     async def accept(self, protocol: str) -> None:
         """Complete the handshake. Raises `SocketClosed`."""
@@ -72,10 +78,17 @@ class Socket:
             raise SocketClosed from None
 
     async def receive(self) -> str | bytes:
-        """Return the next frame of the client. Raises `SocketClosed`."""
+        """Return the next frame of the client. Raises `SocketClosed`, also for one that sends too
+        many."""
         message = await self._websocket.receive()
         if message["type"] != "websocket.receive":
             raise SocketClosed(message.get("code", 1006))
+        now = asyncio.get_running_loop().time()
+        left = self._frames_left + (now - self._counted_at) * FRAMES_A_SECOND - 1
+        self._frames_left, self._counted_at = min(left, FRAMES), now
+        if left < 0:
+            self.end(TOO_OFTEN, f"more than {FRAMES_A_SECOND} frames a second")
+            raise SocketClosed
         text: str | None = message.get("text")
         return text if text is not None else bytes(message["bytes"])
 
