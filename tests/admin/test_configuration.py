@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard import private_files
 from cordboard.accounts.rights import Grant, Role
@@ -151,6 +153,9 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
     more = "routes: {'100': sales}\ntools: {transfer: {destinations: {desk: {target: '2'}}}}\n"
     room.use(TEXT.replace("greeting: Hello.", "tools: [transfer]") + more)
     room.add("paula", Role.VIEWER, (), ("sales",))
+    now = dt.datetime.now(dt.UTC)
+    old = Told("old", now - dt.timedelta(days=40), context="sales")
+    room.on_record = [old, Told("one", now, context="sales"), Told("two", now, context="demo")]
     uses = (await room.browser("paula").get("/config/uses")).json()
     assert uses == {
         "contexts": [
@@ -160,10 +165,14 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
                 "tools": ["transfer"],
                 "numbers": ["100"],
                 "is_default": False,
+                "recent_calls": 1,
             }
         ],
         "destinations": ["desk"],
     }
+    room.services.history = lambda: None
+    (sales,) = (await room.browser("paula").get("/config/uses")).json()["contexts"]
+    assert sales["recent_calls"] is None, "without an index it is not known"
 
 
 # Drafts are checked and edited.

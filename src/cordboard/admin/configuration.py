@@ -8,6 +8,7 @@ an author who may not publish, those that the file does not name there are not e
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +40,10 @@ from cordboard.errors import (
     ConfigError,
     DraftRefused,
     EditRefused,
+    HistoryError,
     RequestRefused,
 )
+from cordboard.history.series import Series, SeriesQuery
 from cordboard.tools.known_secrets import KnownSecrets
 
 P = ParamSpec("P")
@@ -48,6 +51,7 @@ Result = TypeVar("Result")
 MOST_BODY = 2 * 1024 * 1024
 MOST_TEXT = MOST_KIB * 1024
 MOST_EDITS = 100
+_RECENT_MS = 30 * 24 * 3_600_000
 _BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
 _WHOLE_FILE = "this shows the whole file: it needs the scope of all contexts"
 _LIMITED = "the scope is limited to some contexts: their values are shown, not the text of the file"
@@ -80,6 +84,8 @@ class ContextUses(Gives):
     numbers: list[str]
     """Dialled numbers that lead to it by `routes`."""
     is_default: bool
+    recent_calls: int | None
+    """Calls of the last 30 days, without tests; None without an index of them."""
 
 
 class ConfigUses(Gives):
@@ -281,6 +287,7 @@ async def config_schema(ask: Ask) -> JsonAnswer:
 async def config_uses(ask: Ask) -> ConfigUses:
     """List what each context in force uses, and the numbers that lead to it."""
     config, rights = ask.services.config(), ask.who.rights
+    recent = await _recent_calls(ask)
     rows = [
         ContextUses(
             context=name,
@@ -288,11 +295,34 @@ async def config_uses(ask: Ask) -> ConfigUses:
             tools=list(context.tools),
             numbers=[number for number, to in config.routes.items() if to == name],
             is_default=name == config.default_context,
+            recent_calls=recent.get(name, 0) if recent is not None else None,
         )
         for name, context in config.contexts.items()
         if rights.covers(name)
     ]
     return ConfigUses(contexts=rows, destinations=list(config.destinations))
+
+
+async def _recent_calls(ask: Ask) -> dict[str, int] | None:
+    """Return the calls of the last 30 days by context; None if the index cannot be used."""
+    keeper = ask.services.history()
+    if keeper is None:
+        return None
+    now = round(time.time() * 1000)
+    only = {"context": frozenset(ask.services.config().contexts)}
+    query = SeriesQuery("calls", now - _RECENT_MS, now, "whole", "context", only)
+
+    def counted() -> Series:
+        keeper.store.open()
+        return keeper.store.series(query)
+
+    try:
+        found = await ask.services.run(counted)
+    except HistoryError:
+        return None
+    if found.left_out:  # their numbers are not known
+        return None
+    return {line.key: int(sum(value or 0 for value in line.values)) for line in found.lines}
 
 
 # Publishing and versions.
