@@ -119,6 +119,7 @@ export const words = {
     noTranscript: "The words appear here.",
     noWords: "Only a person with the grant “personal” sees the words of this call.",
     feedRefused: "The call cannot be followed:",
+    course: "Waits and line",
     waits: "Waits",
     waitsEmpty: "Each answer's wait appears here, by stage.",
     median: "median",

@@ -123,7 +123,10 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
             </p>
           )}
         </Transcript>
-        <aside className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:w-full phone:border-t phone:border-l-0">
+        <aside
+          aria-label={text.course}
+          className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:w-full phone:border-t phone:border-l-0"
+        >
           <div className="grid grid-cols-[minmax(0,1fr)] gap-5">
             <Waits turns={course.turns} live={live} />
             <LineFacts line={view.line} />

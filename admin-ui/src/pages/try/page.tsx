@@ -65,7 +65,10 @@ export default function TryPage() {
   return (
     <Page title={words.title} fills>
       <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col phone:overflow-y-auto">
-        <aside className="w-72 shrink-0 overflow-y-auto border-r border-line p-4 phone:w-full phone:overflow-visible phone:border-r-0 phone:border-b">
+        <aside
+          aria-label={words.options.title}
+          className="w-72 shrink-0 overflow-y-auto border-r border-line p-4 phone:w-full phone:overflow-visible phone:border-r-0 phone:border-b"
+        >
           {found.error && <Problem error={found.error} onRetry={() => void found.refetch()} />}
           <Options
             search={search}
