@@ -65,6 +65,7 @@ class AsteriskSource:
         connect.
         """
         self._app = config.app
+        self._transport = config.media
         self._path = path
         self._on_offer = on_offer
         self._on_reached = on_reached
@@ -259,6 +260,7 @@ class AsteriskSource:
                 called_number=dialled,
                 variables=variables,
                 test=CallTest() if self._of_a_test.fullmatch(channel.id) else None,
+                transport=self._transport,
             )
         )
 
