@@ -265,6 +265,7 @@ const COLUMNS: readonly Column<ToolLine>[] = [
       if (calls === 0) return <span className="text-muted">–</span>;
       return <span className={failures ? "font-medium text-bad" : ""}>{failures}</span>;
     },
+    wide: true,
   },
   {
     id: "p50",
