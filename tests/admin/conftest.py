@@ -125,7 +125,20 @@ class ShownView:
         return {"version": "1.2.3", "uptime_seconds": 5.5, "active_calls": 2, "max_calls": 100}
 
     def health(self) -> dict[str, Any]:
-        return {**self.counts(), "active_calls": [{"call_id": "call-sales"}], "generation": 3}
+        lag = {"latest": 0.2, "p99": 1.5, "worst": 9.0, "times_blocked": 0, "longest_blocked": 0}
+        return {
+            **self.counts(),
+            "active_calls": [{"call_id": "call-sales"}],
+            "generation": 3,
+            "generations": [
+                {"number": 3, "version": "c7f3", "calls": 1},
+                {"number": 2, "version": "9b1e", "calls": 1},
+            ],
+            "deferred": [{"what": "health.port", "until": "the engine is restarted"}],
+            "event_loop_lag_ms": lag,
+            "audio": {"late_ticks": 4, "skipped_ticks": 0},
+            "degradation": {"level": 0, "given_up": []},
+        }
 
     async def metrics(self) -> bytes:
         return b""
@@ -146,6 +159,7 @@ class LiveOperator:
     """Stands in for `OperatorControl`; the real one is tried in tests/calls/test_operator.py."""
 
     delay_ms = 1_500
+    listened = 0
 
     def __init__(self, call: LiveCall) -> None:
         self._call = call
@@ -217,6 +231,7 @@ class LiveCall:
     state: CallState = CallState.TALKING
     cost: float | None = 0.25
     currency: str = "EUR"
+    recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
     line: LiveLine = field(default_factory=LiveLine)
@@ -467,6 +482,7 @@ class Room:
             versions=None,
             history=self._history,
             views=Views(folder / "admin" / "views.json"),
+            scenarios=folder / "admin" / "evaluations",
             setup=self._setup,
             alarms=self.alarms,
             log=KeptLog(),

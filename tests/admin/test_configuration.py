@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard import private_files
 from cordboard.accounts.rights import Grant, Role
@@ -135,6 +137,7 @@ async def test_the_schema_says_all_that_a_form_needs(anna: Browser) -> None:
     context = known["Context"]["properties"]
     assert context["provider"]["reference"] == "providers"
     assert context["on_failure"]["reference"] == "destinations"
+    assert "withheld" in context["greeting"]["placeholders"]["caller_number"]
     assert context["pre_call_timeout_ms"]["unit"] == "ms"
     assert context["pre_call_timeout_ms"]["expected"] == "a whole number from 50 to 30000"
     assert [each["order"] for each in context.values()] == [*range(len(context))]
@@ -150,6 +153,9 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
     more = "routes: {'100': sales}\ntools: {transfer: {destinations: {desk: {target: '2'}}}}\n"
     room.use(TEXT.replace("greeting: Hello.", "tools: [transfer]") + more)
     room.add("paula", Role.VIEWER, (), ("sales",))
+    now = dt.datetime.now(dt.UTC)
+    old = Told("old", now - dt.timedelta(days=40), context="sales")
+    room.on_record = [old, Told("one", now, context="sales"), Told("two", now, context="demo")]
     uses = (await room.browser("paula").get("/config/uses")).json()
     assert uses == {
         "contexts": [
@@ -159,10 +165,14 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
                 "tools": ["transfer"],
                 "numbers": ["100"],
                 "is_default": False,
+                "recent_calls": 1,
             }
         ],
         "destinations": ["desk"],
     }
+    room.services.history = lambda: None
+    (sales,) = (await room.browser("paula").get("/config/uses")).json()["contexts"]
+    assert sales["recent_calls"] is None, "without an index it is not known"
 
 
 # Drafts are checked and edited.
@@ -373,6 +383,8 @@ async def test_of_two_who_publish_at_once_the_second_gets_both_changes(
     clash = await put(anna, "/config", {"text": text.replace("Hello.", "Hi."), "base": base})
     conflicts = clash.json()["error"]["conflicts"]
     assert (clash.json()["error"]["merged"], conflicts[0]["line"]) == (None, 5)
+    kept = clash.json()["error"]["with_ours"].splitlines(keepends=True)
+    assert kept[conflicts[0]["at"] - 1] == conflicts[0]["ours"]
     results = [entry["result"] for entry in room.entries()]
     assert sorted(results) == ["done"] * 4 + ["failed"] * 2
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import io
+import json
 import sys
+import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -94,7 +99,10 @@ async def test_the_engine_shows_its_state_without_the_calls(room: Room) -> None:
     browser = room.browser("vera")
     shown = (await browser.get("/engine")).json()
     assert (shown["ready"], shown["version"], shown["active_calls"]) == (True, "1.2.3", 2)
-    assert shown["details"] == {"generation": 3}
+    assert shown["load"]["lag_p99_ms"] == 1.5
+    assert shown["load"]["late_frames"] == 4
+    assert [(each["number"], each["calls"]) for each in shown["generations"]] == [(3, 1), (2, 1)]
+    assert shown["deferred"] == [{"what": "health.port", "until": "the engine is restarted"}]
     assert "call-sales" not in str(shown)
     room.view.components["ari"] = ComponentState(False, "no connection to Asterisk")
     shown = (await browser.get("/engine")).json()
@@ -285,6 +293,7 @@ async def test_a_scope_shows_nothing_of_the_calls_and_contexts_outside_of_it(roo
     browser = room.browser("otto")
     shown = (await browser.get("/engine")).json()
     assert (shown["active_calls"], shown["details"]) == (1, {})
+    assert (shown["load"], shown["generations"], shown["deferred"]) == (None, [], [])
     (server,) = (await browser.get("/mcp")).json()["servers"]
     assert server["stderr"] == []
     missing = await browser.get("/tools?context=demo-nowhere")
@@ -420,3 +429,48 @@ async def test_only_what_was_seen_is_accepted(room: Room) -> None:
     done = [line for line in room.entries() if line["result"] == "done"]
     assert done[0]["action"] == "mcp.accept"
     assert done[0]["detail"] == body
+
+
+async def test_the_disks_are_shown_with_the_days_that_are_left(room: Room, tmp_path: Path) -> None:
+    room.add("vera", Role.VIEWER)
+    calls = tmp_path / "calls"
+    room.use(f"contexts: {{demo: {{}}}}\ncalls: {{directory: {calls}}}\n")
+    (disk,) = (await room.browser("vera").get("/engine/disks")).json()["disks"]
+    assert disk["holds"] == ["calls", "admin"]
+    assert (disk["bytes_per_day"], disk["days_left"]) == (None, None), "no whole day is there yet"
+    now = datetime.datetime.now().astimezone()
+    for ago, size in ((0, 9_000), (1, 3_000), (2, 1_000)):
+        folder = calls / f"{now - datetime.timedelta(days=ago):%Y-%m-%d}"
+        folder.mkdir(parents=True)
+        (folder / "a.wav").write_bytes(bytes(size))
+    (disk,) = (await room.browser("vera").get("/engine/disks")).json()["disks"]
+    assert disk["bytes_per_day"] == 2_000, "the mean of the whole days, without today"
+    assert disk["days_left"] == pytest.approx(disk["free_bytes"] / 2_000, rel=0.01)
+
+
+async def test_the_support_bundle_has_no_secret_and_no_words(room: Room) -> None:
+    room.add("anna")
+    room.add("otto", Role.OPERATOR)
+    assert (await room.browser("otto").get("/engine/bundle")).status_code == 403
+    room.use("contexts: {demo: {}}\nadmin: {token: correct-horse-battery} # mine\n")
+    assert room.services.log is not None
+    for event in (
+        {"event": "sentence_unsaid", "level": "error", "call_id": "a", "text": "I am ill"},
+        {"event": "engine_started", "level": "info"},
+    ):
+        room.services.log(None, "", event)
+    browser = room.browser("anna")
+    parts = (await browser.get("/engine/bundle/contents")).json()["parts"]
+    answer = await browser.get("/engine/bundle")
+    assert answer.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as found:
+        files = {name: found.read(name).decode() for name in found.namelist()}
+    assert list(files) == ["contents.txt", *(each["name"] for each in parts)]
+    assert "correct-horse" not in str(files)
+    assert "token: «secret:1»} # mine" in files["config.yaml"]
+    unsaid, started = map(json.loads, files["log.jsonl"].splitlines())
+    assert (unsaid["event"], unsaid["text"]) == ("sentence_unsaid", "...")
+    assert started["event"] == "engine_started"
+    assert json.loads(files["engine.json"])["state"]["version"] == "1.2.3"
+    assert json.loads(files["setup.json"])[0]["id"] == "dialplan"
+    assert [entry["action"] for entry in room.entries()] == ["engine.bundle", "engine.bundle"]

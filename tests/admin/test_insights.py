@@ -52,6 +52,8 @@ async def test_a_measure_over_time_with_the_filters_of_its_calls(
     assert (line["key"], line["stat"], sum(line["values"])) == ("crm", "count", 1)
     assert line["calls"] == {"tool_failed": "crm"}
     assert len(found["t"]) == len(line["values"]) + 1
+    begin = datetime.datetime.fromisoformat(found["t"][0])
+    assert (begin.isoweekday(), begin.hour, begin.tzinfo is not None) == (1, 0, True)
     answer = await browser.get("/analytics/tools?key=other")
     assert answer.json()["series"] == []
 
@@ -65,6 +67,10 @@ async def test_a_scope_counts_its_own_calls_only(room: Room, tmp_path: Path) -> 
     assert [line["key"] for line in found["series"]] == ["sales"]
     found = (await browser.get("/analytics/calls?context=demo")).json()
     assert found["series"] == []
+    found = (await browser.get("/analytics")).json()["measures"]
+    calls = {each["measure"]: each for each in found}["calls"]
+    assert [line["values"] for line in calls["series"]] == [[1]], "of one context, in one point"
+    assert (await browser.get("/analytics?from=soon")).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,8 @@ async def test_alarms_and_who_has_seen_them(room: Room) -> None:
     }  # fmt: skip
     assert alarms["demo-busy"]["calls"] == ["busy-demo"]
     assert alarms["ledger"]["text"] == "ledger is not ready: disk full"
+    assert alarms["ledger"]["rule"] == {"component": "ledger"}
+    assert alarms["demo-busy"]["rule"] == {"measure": "calls", "above": 0, "context": "demo"}
     done = await browser.post("/alarms/ledger/acknowledge", {"note": "a new disk comes"})
     assert done.status_code == 200
     alarms = {each["id"]: each for each in (await browser.get("/alarms")).json()["alarms"]}

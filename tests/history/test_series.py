@@ -59,6 +59,31 @@ def test_calls_are_counted_on_their_day_and_in_their_hour(history: History) -> N
     assert (month.t, values(month)) == (("2026-11-01", "2026-12-01"), [4])
 
 
+def test_a_whole_period_is_one_point_with_its_own_percentiles(history: History) -> None:
+    waits = [("a", NOON, 400), ("b", NOON + dt.timedelta(days=1), 4000)]
+    history.add(*(Told(name, at, waited=ms) for name, at, ms in waits))
+    calls = ask(history, "calls", step="whole")
+    assert (calls.t, values(calls)) == (("2026-11-18", "2026-11-23"), [2])
+    (median,) = values(ask(history, "wait", step="whole"), stat="p50")
+    (worst,) = values(ask(history, "wait", step="whole"), stat="p99")
+    assert median == pytest.approx(400, rel=0.05)
+    assert worst == pytest.approx(4000, rel=0.05)
+    begin = round(NOON.timestamp() * 1000)
+    hours = history.store.series(SeriesQuery("calls", begin, begin + 2 * 3_600_000, "whole"))
+    assert values(hours) == [1], "a short period is counted by hours, not by whole days"
+    assert dt.datetime.fromisoformat(hours.t[1]) - NOON == dt.timedelta(hours=2)
+
+
+def test_totals_are_the_series_of_every_measure(history: History) -> None:
+    history.add(Told("a", cost=0.5, tools=[("crm", "error")]), Told("b", context="sales"))
+    query = SeriesQuery("calls", BEGIN, END, "whole", only={"context": frozenset({"booking"})})
+    totals = history.store.totals(query)
+    assert totals.keys() == MEASURES.keys()
+    assert values(totals["calls"]) == [1]
+    for name, found in totals.items():
+        assert found == ask(history, name, step="whole", only=query.only)
+
+
 def test_percentiles_of_waits_by_stage_and_context(history: History) -> None:
     slow = [Told(f"s{number}", waited=2000, context="sales") for number in range(5)]
     history.add(*[Told(f"f{number}", waited=500) for number in range(95)], *slow)

@@ -290,6 +290,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check that no line of the audit was changed, removed or inserted. */
+        get: operations["verify_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/live": {
         parameters: {
             query?: never;
@@ -503,6 +520,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/engine/disks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the disks of the engine's files, and when they will be full. */
+        get: operations["show_disks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/engine/log": {
         parameters: {
             query?: never;
@@ -535,6 +569,43 @@ export interface paths {
          * @description Nothing is changed. One check at a time.
          */
         get: operations["check_setup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/bundle/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the files of the support bundle, before it is made. */
+        get: operations["show_contents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Give the state of the engine as a ZIP file, without secrets, numbers and words of calls.
+         * @description It checks the set-up, which takes up to half a minute.
+         */
+        get: operations["give_bundle"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1219,6 +1290,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/analytics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show every measure for a whole period.
+         * @description Only what is within the caller's scope is counted. Tests and chats are left out unless `kind` names them.
+         */
+        get: operations["totals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/analytics/{measure}": {
         parameters: {
             query?: never;
@@ -1416,6 +1507,23 @@ export interface paths {
         get: operations["bundle_call"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/scenario": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a test of a call: a file with the caller's lines and the tools' answers, redacted, that `cordboard call --scenario` plays. Needs `personal` too. */
+        post: operations["make_scenario"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1770,6 +1878,13 @@ export interface components {
              * @description Ids of the newest calls behind it.
              */
             calls: string[];
+            /**
+             * Rule
+             * @description As it is in the configuration, `alarms.rules`, without its note.
+             */
+            rule: {
+                [key: string]: unknown;
+            };
             /** Note */
             note: string;
             acknowledged: components["schemas"]["AlarmSeen"] | null;
@@ -1826,7 +1941,8 @@ export interface components {
             }[];
             /**
              * Next
-             * @description For `before`; 0 at the end.
+             * @description For `before`; 0 at the end. With a filter a page may have fewer entries than `limit`, or
+             *     none, and others follow.
              */
             next: number;
         };
@@ -1843,6 +1959,51 @@ export interface components {
              * @default null
              */
             before: number | null;
+            /**
+             * Who
+             * @default
+             */
+            who: string;
+            /**
+             * Action
+             * @description An action, or the beginning of several: `call.`.
+             * @default
+             */
+            action: string;
+            /**
+             * On
+             * @default
+             */
+            on: string;
+            /**
+             * Result
+             * @default
+             * @enum {string}
+             */
+            result: "" | "done" | "refused" | "failed";
+        };
+        /** AuditVerified */
+        AuditVerified: {
+            /**
+             * First
+             * @description Number of the oldest line that is kept.
+             */
+            first: number;
+            /**
+             * Lines
+             * @description Number of the last line in order.
+             */
+            lines: number;
+            /**
+             * Head
+             * @description Its hash, to be compared with `audit_head` in the engine's log.
+             */
+            head: string;
+            /**
+             * Problem
+             * @description The first line that does not fit, and why; empty if all do.
+             */
+            problem: string;
         };
         /** Began */
         Began: {
@@ -1926,7 +2087,7 @@ export interface components {
         BrowserCallOrdered: {
             /**
              * Id
-             * @description Id of the call; its ledger has it, unless it goes through Asterisk.
+             * @description Id of the call, also of one that comes back to the engine through Asterisk.
              */
             id: string;
             /** Ticket */
@@ -1941,6 +2102,18 @@ export interface components {
              * @description Seconds within which the page must connect.
              */
             expires_in: number;
+        };
+        /** BundleContents */
+        BundleContents: {
+            /** Parts */
+            parts: components["schemas"]["BundlePart"][];
+        };
+        /** BundlePart */
+        BundlePart: {
+            /** Name */
+            name: string;
+            /** About */
+            about: string;
         };
         /** CallFacets */
         CallFacets: {
@@ -2519,6 +2692,11 @@ export interface components {
             numbers: string[];
             /** Is Default */
             is_default: boolean;
+            /**
+             * Recent Calls
+             * @description Calls of the last 30 days, without tests; None without an index of them.
+             */
+            recent_calls: number | null;
         };
         /** Deferred */
         Deferred: {
@@ -2548,6 +2726,36 @@ export interface components {
              * @default
              */
             to: string;
+        };
+        /** Disk */
+        Disk: {
+            /**
+             * Holds
+             * @description `calls`: ledgers, recordings and the index; `admin`: accounts, versions, audit.
+             */
+            holds: ("calls" | "admin")[];
+            /** Folder */
+            folder: string;
+            /** Total Bytes */
+            total_bytes: number;
+            /** Free Bytes */
+            free_bytes: number;
+            /**
+             * Bytes Per Day
+             * @description Mean of the last seven whole days of calls; None before there is one, and for a disk
+             *     without calls.
+             */
+            bytes_per_day: number | null;
+            /**
+             * Days Left
+             * @description Until it is full at that rate, if nothing is deleted meanwhile.
+             */
+            days_left: number | null;
+        };
+        /** Disks */
+        Disks: {
+            /** Disks */
+            disks: components["schemas"]["Disk"][];
         };
         /**
          * Done
@@ -2690,6 +2898,18 @@ export interface components {
             components: {
                 [key: string]: components["schemas"]["Component"];
             };
+            /** @description None for a scope of some contexts. */
+            load: components["schemas"]["Load"] | null;
+            /**
+             * Generations
+             * @description That of new calls first; empty for a scope of some contexts.
+             */
+            generations: components["schemas"]["GenerationInUse"][];
+            /**
+             * Deferred
+             * @description Changes of the file that are not in force yet.
+             */
+            deferred: components["schemas"]["Deferred"][];
             /**
              * Details
              * @description The same facts as in `/health` on the port of the probes, without the calls; empty for a
@@ -3107,6 +3327,21 @@ export interface components {
              */
             flush: number;
         };
+        /**
+         * GenerationInUse
+         * @description A configuration that new calls get, or that earlier calls keep to their end.
+         */
+        GenerationInUse: {
+            /** Number */
+            number: number;
+            /**
+             * Version
+             * @description Digest of its file; empty if its text is not kept.
+             */
+            version: string;
+            /** Calls */
+            calls: number;
+        };
         /** GivenNote */
         GivenNote: {
             /** Text */
@@ -3384,9 +3619,7 @@ export interface components {
              * @description The whole state: the first frame of each topic but `call`, and after a `restart`.
              * @default null
              */
-            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | {
-                [key: string]: unknown;
-            } | null;
+            snapshot: components["schemas"]["LiveRow"][] | components["schemas"]["EngineState"] | components["schemas"]["Servers"] | components["schemas"]["AlarmStates"] | null;
             /**
              * Rows
              * @default []
@@ -3491,9 +3724,50 @@ export interface components {
              * Recording
              * @enum {string}
              */
-            recording: "off" | "on" | "paused";
+            recording: "off" | "asking" | "on" | "paused" | "muted";
             /** Troubles */
             troubles: number;
+            /** Transport */
+            transport: string;
+            /** Test */
+            test: boolean;
+            /** Queued Ms */
+            queued_ms: number;
+            /** Watched */
+            watched: number;
+            /** Listened */
+            listened: number;
+        };
+        /**
+         * Load
+         * @description The event loop, which carries the sound of all calls.
+         */
+        Load: {
+            /** Lag Ms */
+            lag_ms: number;
+            /** Lag P99 Ms */
+            lag_p99_ms: number;
+            /**
+             * Lag Worst Ms
+             * @description Since the start.
+             */
+            lag_worst_ms: number;
+            /** Times Blocked */
+            times_blocked: number;
+            /** Longest Blocked Ms */
+            longest_blocked_ms: number;
+            /**
+             * Late Frames
+             * @description Rounds of frames that were sent late since the start; 50 a second.
+             */
+            late_frames: number;
+            /** Skipped Frames */
+            skipped_frames: number;
+            /**
+             * Given Up
+             * @description Features that are off because of the load.
+             */
+            given_up: string[];
         };
         /** Lock */
         Lock: {
@@ -4091,7 +4365,7 @@ export interface components {
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
          */
-        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "evaluations.edit" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
         /** Place */
         Place: {
             /** Context */
@@ -4380,6 +4654,13 @@ export interface components {
              * @description False: numbers are masked and words left out, as the caller lacks the grant `personal`.
              */
             personal: boolean;
+            /**
+             * Recording Kept Days
+             * @description Days for which recordings of its context are kept by the configuration in force; 0: for ever.
+             *     None if the context is not there any more.
+             * @default null
+             */
+            recording_kept_days: number | null;
         };
         /**
          * RecordingRecord
@@ -4547,6 +4828,29 @@ export interface components {
              */
             interrupt: boolean;
         };
+        /** ScenarioFile */
+        ScenarioFile: {
+            /** Name */
+            name: string;
+            /**
+             * File
+             * @description Path on the engine's machine.
+             */
+            file: string;
+            /**
+             * Text
+             * @description YAML.
+             */
+            text: string;
+        };
+        /** ScenarioName */
+        ScenarioName: {
+            /**
+             * Name
+             * @description Of the scenario; its file is `NAME.yaml`.
+             */
+            name: string;
+        };
         /** Secret */
         Secret: {
             /** Name */
@@ -4608,7 +4912,7 @@ export interface components {
             by: string[];
             /**
              * T
-             * @description Beginnings of the points, and the end of the last one.
+             * @description Beginnings of the points, and the end of the last one: ISO 8601 with the engine's zone.
              */
             t: string[];
             /** Series */
@@ -4661,19 +4965,6 @@ export interface components {
              */
             to: string | null;
             /**
-             * Step
-             * @default day
-             * @enum {string}
-             */
-            step: "hour" | "day" | "week" | "month";
-            /**
-             * By
-             * @description One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
-             *     such as `tool`.
-             * @default
-             */
-            by: string;
-            /**
              * Context
              * @description Names with commas between them; the same for the other filters.
              * @default
@@ -4695,6 +4986,19 @@ export interface components {
              * @default
              */
             kind: string;
+            /**
+             * Step
+             * @default day
+             * @enum {string}
+             */
+            step: "hour" | "day" | "week" | "month" | "whole";
+            /**
+             * By
+             * @description One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
+             *     such as `tool`.
+             * @default
+             */
+            by: string;
             /**
              * Key
              * @description Keys of the measure: tools, destinations, parts, stages.
@@ -5225,6 +5529,52 @@ export interface components {
              * @default null
              */
             context: string | null;
+        };
+        /** TotalsAnswer */
+        TotalsAnswer: {
+            /**
+             * Measures
+             * @description Each with one point for the whole period: by hours if it has at most four days, else by
+             *     days.
+             */
+            measures: components["schemas"]["SeriesAnswer"][];
+        };
+        /** TotalsOf */
+        TotalsOf: {
+            /**
+             * From
+             * @description First day, or ISO 8601 time with `step=hour`; default: 30 days ago.
+             * @default null
+             */
+            from: string | null;
+            /**
+             * To
+             * @description The day or time after the last one; default: now.
+             * @default null
+             */
+            to: string | null;
+            /**
+             * Context
+             * @description Names with commas between them; the same for the other filters.
+             * @default
+             */
+            context: string;
+            /**
+             * Provider
+             * @default
+             */
+            provider: string;
+            /**
+             * Version
+             * @default
+             */
+            version: string;
+            /**
+             * Kind
+             * @description `call` (default), `chat`, `test`.
+             * @default
+             */
+            kind: string;
         };
         /** Transfer */
         Transfer: {
@@ -6315,6 +6665,10 @@ export interface operations {
             query?: {
                 limit?: number;
                 before?: number | null;
+                who?: string;
+                action?: string;
+                on?: string;
+                result?: "" | "done" | "refused" | "failed";
             };
             header?: never;
             path?: never;
@@ -6329,6 +6683,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntries"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    verify_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
                 };
             };
             /** @description It was refused. */
@@ -6730,6 +7113,35 @@ export interface operations {
             };
         };
     };
+    show_disks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Disks"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     show_log: {
         parameters: {
             query?: {
@@ -6781,6 +7193,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Setup"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_contents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BundleContents"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    give_bundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": unknown;
                 };
             };
             /** @description It was refused. */
@@ -8190,17 +8660,53 @@ export interface operations {
             };
         };
     };
+    totals: {
+        parameters: {
+            query?: {
+                from?: string | null;
+                to?: string | null;
+                context?: string;
+                provider?: string;
+                version?: string;
+                kind?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TotalsAnswer"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     series: {
         parameters: {
             query?: {
                 from?: string | null;
                 to?: string | null;
-                step?: "hour" | "day" | "week" | "month";
-                by?: string;
                 context?: string;
                 provider?: string;
                 version?: string;
                 kind?: string;
+                step?: "hour" | "day" | "week" | "month" | "whole";
+                by?: string;
                 key?: string;
             };
             header?: never;
@@ -8638,6 +9144,41 @@ export interface operations {
                 };
                 content: {
                     "application/zip": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    make_scenario: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScenarioName"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScenarioFile"];
                 };
             };
             /** @description It was refused. */

@@ -82,7 +82,15 @@ function JsonValue({ value, depth, name }: { value: unknown; depth: number; name
   }
   const entries = Object.entries(value);
   const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
-  if (entries.length === 0) return <div>{[key, open, close]}</div>;
+  if (entries.length === 0) {
+    return (
+      <div>
+        {key}
+        {open}
+        {close}
+      </div>
+    );
+  }
   const rest = entries.length - MOST_SHOWN;
   return (
     <details open={depth < FOLDED_BELOW}>

@@ -8,9 +8,11 @@ an author who may not publish, those that the file does not name there are not e
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pydantic import Field, StrictInt, StrictStr
@@ -38,8 +40,10 @@ from cordboard.errors import (
     ConfigError,
     DraftRefused,
     EditRefused,
+    HistoryError,
     RequestRefused,
 )
+from cordboard.history.series import Series, SeriesQuery
 from cordboard.tools.known_secrets import KnownSecrets
 
 P = ParamSpec("P")
@@ -47,6 +51,7 @@ Result = TypeVar("Result")
 MOST_BODY = 2 * 1024 * 1024
 MOST_TEXT = MOST_KIB * 1024
 MOST_EDITS = 100
+_RECENT_MS = 30 * 24 * 3_600_000
 _BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
 _WHOLE_FILE = "this shows the whole file: it needs the scope of all contexts"
 _LIMITED = "the scope is limited to some contexts: their values are shown, not the text of the file"
@@ -79,6 +84,8 @@ class ContextUses(Gives):
     numbers: list[str]
     """Dialled numbers that lead to it by `routes`."""
     is_default: bool
+    recent_calls: int | None
+    """Calls of the last 30 days, without tests; None without an index of them."""
 
 
 class ConfigUses(Gives):
@@ -280,6 +287,7 @@ async def config_schema(ask: Ask) -> JsonAnswer:
 async def config_uses(ask: Ask) -> ConfigUses:
     """List what each context in force uses, and the numbers that lead to it."""
     config, rights = ask.services.config(), ask.who.rights
+    recent = await _recent_calls(ask)
     rows = [
         ContextUses(
             context=name,
@@ -287,11 +295,34 @@ async def config_uses(ask: Ask) -> ConfigUses:
             tools=list(context.tools),
             numbers=[number for number, to in config.routes.items() if to == name],
             is_default=name == config.default_context,
+            recent_calls=recent.get(name, 0) if recent is not None else None,
         )
         for name, context in config.contexts.items()
         if rights.covers(name)
     ]
     return ConfigUses(contexts=rows, destinations=list(config.destinations))
+
+
+async def _recent_calls(ask: Ask) -> dict[str, int] | None:
+    """Return the calls of the last 30 days by context; None if the index cannot be used."""
+    keeper = ask.services.history()
+    if keeper is None:
+        return None
+    now = round(time.time() * 1000)
+    only = {"context": frozenset(ask.services.config().contexts)}
+    query = SeriesQuery("calls", now - _RECENT_MS, now, "whole", "context", only)
+
+    def counted() -> Series:
+        keeper.store.open()
+        return keeper.store.series(query)
+
+    try:
+        found = await ask.services.run(counted)
+    except HistoryError:
+        return None
+    if found.left_out:  # their numbers are not known
+        return None
+    return {line.key: int(sum(value or 0 for value in line.values)) for line in found.lines}
 
 
 # Publishing and versions.
@@ -301,7 +332,8 @@ async def publish_config(ask: Ask) -> Published:
     """Write a draft to the file, if it is in order and the file is still the one it was made from,
     and put it into force.
 
-    409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+    409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only`
+    has a `patch`.
     """
     body: ToPublish = ask.body
     return await _publish(ask, body.text, body.base, Author(ask.who.name, body.comment, "page"))
@@ -440,14 +472,12 @@ def _explained(ask: Ask) -> Iterator[None]:
     except DraftRefused as error:
         raise RequestRefused(422, "draft_refused", str(error)) from None
     except PublishConflict as error:
-        conflicts = [
-            {"line": each.line, "base": each.base, "ours": each.ours, "theirs": each.theirs}
-            for each in error.conflicts
-        ]
+        conflicts = [asdict(each) for each in error.conflicts]
         more = {
             "theirs": error.theirs,
             "digest": error.digest,
             "merged": error.merged,
+            "with_ours": error.with_ours,
             "conflicts": conflicts,
         }
         raise RequestRefused(409, "conflict", str(error), more=more) from None

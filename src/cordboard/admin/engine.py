@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -12,12 +19,18 @@ from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Ta
 from cordboard.admin.services import AdminServices
 from cordboard.api.administration import report_as_json
 from cordboard.api.administration_view import Step
+from cordboard.config.checks.surroundings import nearest
+from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
 from cordboard.observe.logging import KeptLog
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+Holds: TypeAlias = Literal["calls", "admin"]
 MOST_LINES = 200
 """Lines of the log in one answer."""
+_GROWTH_DAYS = 7
+_LISTED = 200
+"""Files that are looked at without a pause."""
 
 
 class Component(Gives):
@@ -33,6 +46,36 @@ class Drain(Gives):
     calls_left: int
 
 
+class GenerationInUse(Gives):
+    """A configuration that new calls get, or that earlier calls keep to their end."""
+
+    number: int
+    version: str
+    """Digest of its file; empty if its text is not kept."""
+    calls: int
+
+
+class Deferred(Gives):
+    what: str
+    until: str
+
+
+class Load(Gives):
+    """The event loop, which carries the sound of all calls."""
+
+    lag_ms: float
+    lag_p99_ms: float
+    lag_worst_ms: float
+    """Since the start."""
+    times_blocked: int
+    longest_blocked_ms: float
+    late_frames: int
+    """Rounds of frames that were sent late since the start; 50 a second."""
+    skipped_frames: int
+    given_up: list[str]
+    """Features that are off because of the load."""
+
+
 class EngineState(Gives):
     version: str
     uptime_seconds: float
@@ -43,6 +86,12 @@ class EngineState(Gives):
     drain: Drain
     """`calls_left` is within the caller's scope."""
     components: dict[str, Component]
+    load: Load | None
+    """None for a scope of some contexts."""
+    generations: list[GenerationInUse]
+    """That of new calls first; empty for a scope of some contexts."""
+    deferred: list[Deferred]
+    """Changes of the file that are not in force yet."""
     details: dict[str, Any]
     """The same facts as in `/health` on the port of the probes, without the calls; empty for a
     scope of some contexts, as they count the calls of all."""
@@ -60,17 +109,29 @@ class Problem(Gives):
     """Column behind the last character to mark."""
 
 
-class Deferred(Gives):
-    what: str
-    until: str
-
-
 class Reloaded(Gives):
     applied: bool
     generation: int
     changed: list[str]
     deferred: list[Deferred]
     problems: list[Problem]
+
+
+class Disk(Gives):
+    holds: list[Holds]
+    """`calls`: ledgers, recordings and the index; `admin`: accounts, versions, audit."""
+    folder: str
+    total_bytes: int
+    free_bytes: int
+    bytes_per_day: int | None
+    """Mean of the last seven whole days of calls; None before there is one, and for a disk
+    without calls."""
+    days_left: float | None
+    """Until it is full at that rate, if nothing is deleted meanwhile."""
+
+
+class Disks(Gives):
+    disks: list[Disk]
 
 
 class SetupOf(Takes):
@@ -125,7 +186,24 @@ def state_for(services: AdminServices, rights: Rights) -> EngineState:
             name: Component(ready=each.ready, required=each.required, detail=each.detail)
             for name, each in components.items()
         },
+        load=_load(details) if details else None,
+        generations=[GenerationInUse(**each) for each in details.get("generations", ())],
+        deferred=[Deferred(**each) for each in details.get("deferred", ())],
         details=details,
+    )
+
+
+def _load(health: Mapping[str, Any]) -> Load:
+    lag, audio = health["event_loop_lag_ms"], health["audio"]
+    return Load(
+        lag_ms=lag["latest"],
+        lag_p99_ms=lag["p99"],
+        lag_worst_ms=lag["worst"],
+        times_blocked=lag["times_blocked"],
+        longest_blocked_ms=lag["longest_blocked"],
+        late_frames=audio["late_ticks"],
+        skipped_frames=audio["skipped_ticks"],
+        given_up=health["degradation"]["given_up"],
     )
 
 
@@ -182,15 +260,71 @@ async def check_setup(ask: Ask) -> Setup:
 
     Nothing is changed. One check at a time.
     """
-    services, query = ask.services, ask.query
+    return Setup(steps=await checked_setup(ask.services, freepbx=ask.query.freepbx))
+
+
+async def checked_setup(services: AdminServices, *, freepbx: bool) -> list[Step]:
+    """Return the checked steps. Raises `RequestRefused` 503 during another check, 409 without a
+    file."""
     if services.source is None:
         raise RequestRefused(409, "no_file", "this engine was not started from a file")
     if services.checking_setup.locked():
         headers = {"Retry-After": "2"}
         raise RequestRefused(503, "busy", "the set-up is being checked", headers=headers)
     async with services.checking_setup:
-        steps = await services.setup(services.source, query.freepbx)
-    return Setup(steps=list(steps))
+        return list(await services.setup(services.source, freepbx))
+
+
+async def show_disks(ask: Ask) -> Disks:
+    """Show the disks of the engine's files, and when they will be full."""
+    return Disks(disks=await ask.services.run(disks_of, ask.services.config()))
+
+
+def disks_of(config: Config) -> list[Disk]:
+    """Return the disks of the engine's files. Blocks for as long as a listing of a week's calls."""
+    found: dict[int, Disk] = {}
+    calls = config.calls.directory
+    places: tuple[tuple[Holds, Path], ...] = ("calls", calls), ("admin", config.admin.ui.data)
+    for holds, folder in places:
+        try:
+            path = nearest(folder)
+            device, usage = path.stat().st_dev, shutil.disk_usage(path)
+            growth = _bytes_per_day(calls) if holds == "calls" else None
+        except (OSError, ValueError):
+            continue
+        if device in found:
+            found[device].holds.append(holds)
+            continue
+        found[device] = Disk(
+            holds=[holds],
+            folder=str(path.absolute()),
+            total_bytes=usage.total,
+            free_bytes=usage.free,
+            bytes_per_day=growth,
+            days_left=round(usage.free / growth, 1) if growth else None,
+        )
+    return list(found.values())
+
+
+def _bytes_per_day(directory: Path) -> int | None:
+    """Return the mean size of the files of the last whole days; None on the first day."""
+    today = datetime.datetime.now().astimezone().date()
+    days = [today - datetime.timedelta(days=ago) for ago in range(_GROWTH_DAYS, 0, -1)]
+    sizes = [_size_of(directory / day.isoformat()) for day in days]
+    since = next((at for at, size in enumerate(sizes) if size), None)
+    return sum(sizes) // (len(sizes) - since) if since is not None else None
+
+
+def _size_of(folder: Path) -> int:
+    """Return the size of the files of a day; 0 if there are none."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for number, entry in enumerate(entries):
+            if number % _LISTED == 0:
+                time.sleep(0.001)  # the sound of live calls is in another thread
+            with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 ENDPOINTS = (
@@ -226,6 +360,16 @@ ENDPOINTS = (
             does=does,
         )
         for does in (drain, undrain)
+    ),
+    Endpoint(
+        "GET",
+        "/engine/disks",
+        may=Permission.ENGINE_READ,
+        scope=Scope.ALL,
+        takes=None,
+        gives=Disks,
+        audit=UNRECORDED,
+        does=show_disks,
     ),
     Endpoint(
         "GET",

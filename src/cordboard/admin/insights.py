@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import Field
@@ -23,21 +25,24 @@ _SEPARATE = (",", 100)
 """Separator of several values in a filter, and the most of them."""
 
 
-class SeriesOf(Takes):
+class TotalsOf(Takes):
     from_: str | None = Field(None, alias="from", max_length=40)
     """First day, or ISO 8601 time with `step=hour`; default: 30 days ago."""
     to: str | None = Field(None, max_length=40)
     """The day or time after the last one; default: now."""
-    step: Step = "day"
-    by: str = Field("", max_length=40)
-    """One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
-    such as `tool`."""
     context: str = Field("", max_length=2_000)
     """Names with commas between them; the same for the other filters."""
     provider: str = Field("", max_length=2_000)
     version: str = Field("", max_length=2_000)
     kind: str = Field("", max_length=100)
     """`call` (default), `chat`, `test`."""
+
+
+class SeriesOf(TotalsOf):
+    step: Step = "day"
+    by: str = Field("", max_length=40)
+    """One line for each `context`, `provider`, `version`, `kind`, or for each key of the measure,
+    such as `tool`."""
     key: str = Field("", max_length=2_000)
     """Keys of the measure: tools, destinations, parts, stages."""
 
@@ -61,10 +66,16 @@ class SeriesAnswer(Gives):
     by: list[str]
     """Allowed values of `by`."""
     t: list[str]
-    """Beginnings of the points, and the end of the last one."""
+    """Beginnings of the points, and the end of the last one: ISO 8601 with the engine's zone."""
     series: list[SeriesLine]
     left_out: int
     """Lines beyond the 50 with the most calls."""
+
+
+class TotalsAnswer(Gives):
+    measures: list[SeriesAnswer]
+    """Each with one point for the whole period: by hours if it has at most four days, else by
+    days."""
 
 
 class AlarmSeen(Gives):
@@ -86,6 +97,8 @@ class AlarmState(Gives):
     """Time when it began to fire; empty if it does not."""
     calls: list[str]
     """Ids of the newest calls behind it."""
+    rule: dict[str, Any]
+    """As it is in the configuration, `alarms.rules`, without its note."""
     note: str
     acknowledged: AlarmSeen | None
 
@@ -116,20 +129,44 @@ async def series(ask: Ask) -> SeriesAnswer:
     Only what is within the caller's scope is counted. Tests and chats are left out unless `kind`
     names them.
     """
-    keeper = keeper_of(ask)
-    measure = MEASURES.get(ask.params["measure"])
+    keeper, asked, name = keeper_of(ask), ask.query, ask.params["measure"]
+    measure = MEASURES.get(name)
     if measure is None:
         raise NotThere(f"there is no such measure; known: {', '.join(MEASURES)}")
+    keys = {measure.keyed or "key": asked.key}
+    with _explained():
+        query = _query(asked, ask.who.rights, keys, measure=name, step=asked.step, by=asked.by)
+        return _answer(name, await ask.services.run(_answered, keeper.store, query))
+
+
+async def totals(ask: Ask) -> TotalsAnswer:
+    """Show every measure for a whole period.
+
+    Only what is within the caller's scope is counted. Tests and chats are left out unless `kind`
+    names them.
+    """
+    keeper = keeper_of(ask)
+    with _explained():
+        query = _query(ask.query, ask.who.rights, {}, measure="calls", step="whole")
+        found = await ask.services.run(_all_answered, keeper.store, query)
+    return TotalsAnswer(measures=[_answer(name, series) for name, series in found.items()])
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
     try:
-        query = _query(ask.params["measure"], ask.query, ask.who.rights)
-        found = await ask.services.run(_answered, keeper.store, query)
+        yield
     except HistoryError as error:
         raise RequestRefused(422, "invalid", str(error)) from None
+
+
+def _answer(name: str, found: Series) -> SeriesAnswer:
+    measure = MEASURES[name]
     return SeriesAnswer(
-        measure=query.measure,
+        measure=name,
         about=measure.about,
         by=[*CELL, *filter(None, [measure.keyed])],
-        t=list(found.t),
+        t=[datetime.datetime.fromisoformat(each).astimezone().isoformat() for each in found.t],
         series=[
             SeriesLine(
                 key=line.key,
@@ -150,19 +187,24 @@ def _answered(store: HistoryStore, query: SeriesQuery) -> Series:
     return store.series(query)
 
 
-def _query(measure: str, asked: SeriesOf, rights: Rights) -> SeriesQuery:
-    """Return the query of a request. Raises `HistoryError`."""
+def _all_answered(store: HistoryStore, query: SeriesQuery) -> Mapping[str, Series]:
+    store.open()
+    return store.totals(query)
+
+
+def _query(asked: TotalsOf, rights: Rights, keys: Mapping[str, str], **more: Any) -> SeriesQuery:
+    """Return the query of a request: `keys` is a further filter, `more` has other fields. Raises
+    `HistoryError`."""
     now = round(time.time() * 1000)
     begin = now - DEFAULT_DAYS * 86_400_000 if asked.from_ is None else moment("from", asked.from_)
     end = now if asked.to is None else moment("to", asked.to)
     separator, most = _SEPARATE
-    given = {name: getattr(asked, name) for name in CELL}
-    given[MEASURES[measure].keyed or "key"] = asked.key
+    given = {**{name: getattr(asked, name) for name in CELL}, **keys}
     only = {name: frozenset(text.split(separator)) for name, text in given.items() if text}
     if any(len(values) > most for values in only.values()):
         raise HistoryError(f"expected at most {most} values of a filter")
     covers = None if rights.everywhere else rights.covers
-    return SeriesQuery(measure, begin, end, asked.step, asked.by, only, covers)
+    return SeriesQuery(begin_ms=begin, end_ms=end, only=only, covers=covers, **more)
 
 
 async def list_alarms(ask: Ask) -> AlarmStates:
@@ -220,6 +262,7 @@ def _state(alarm: Alarm) -> AlarmState:
         context=rule.context or "",
         since=alarm.since,
         calls=list(reading.calls),
+        rule=rule.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"note"}),
         note=rule.note,
         acknowledged=None
         if seen is None
@@ -228,6 +271,17 @@ def _state(alarm: Alarm) -> AlarmState:
 
 
 ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/analytics",
+        may=Permission.ANALYTICS_READ,
+        scope=Scope.FILTERED,
+        takes=None,
+        asks=TotalsOf,
+        gives=TotalsAnswer,
+        audit=UNRECORDED,
+        does=totals,
+    ),
     Endpoint(
         "GET",
         "/analytics/{measure}",

@@ -22,12 +22,12 @@ from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
 from cordboard.admin.pace import Paces
 from cordboard.admin.page import Page
-from cordboard.admin.services import AdminServices, Admission, Editing
+from cordboard.admin.services import AdminServices, Editing
 from cordboard.admin.table import ENDPOINTS
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
-from cordboard.api.administration_view import Step
+from cordboard.api.administration_view import Admission, Step
 from cordboard.api.app import EngineView
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
@@ -132,6 +132,7 @@ class AdminListener:
             versions=parts.versions,
             history=parts.history,
             views=Views(settings.data / "views.json"),
+            scenarios=settings.data / "evaluations",
             setup=parts.setup,
             alarms=parts.alarms,
             internal_error=parts.internal_error,

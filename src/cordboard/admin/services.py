@@ -7,10 +7,10 @@ passwords. The event loop, which carries the audio of the calls, only moves read
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from cordboard.accounts import passwords
@@ -24,7 +24,7 @@ from cordboard.admin.tickets import Tickets
 from cordboard.agents.provider_desk import ProviderDesk
 from cordboard.alarms.watch import AlarmWatch
 from cordboard.api.administration import ServerOperations
-from cordboard.api.administration_view import Step
+from cordboard.api.administration_view import Admission, Step
 from cordboard.api.app import EngineView
 from cordboard.calls.call import Call
 from cordboard.chat.sessions import ChatSessions
@@ -87,19 +87,6 @@ class Editing:
     """Returns the number of the generation in force, and the digest of its file."""
 
 
-class Admission(Protocol):
-    """The part of `calls.call_registry.CallRegistry` that takes calls, or does not."""
-
-    draining_since: datetime.datetime | None
-
-    @property
-    def overloaded(self) -> bool: ...
-
-    def begin_drain(self) -> None: ...
-
-    def end_drain(self) -> None: ...
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class AdminServices:
     """The parts of one engine."""
@@ -128,6 +115,8 @@ class AdminServices:
     history: Callable[[], IndexKeeper | None]
     """The index of calls; None while the engine starts, or if it is off."""
     views: Views
+    scenarios: Path
+    """Folder of the tests that are made of calls."""
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
     alarms: AlarmWatch

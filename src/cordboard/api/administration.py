@@ -6,6 +6,7 @@
     POST /mcp/test/{server}                     handshake and tool list; starts it aside if need be
     POST /mcp/servers/{server}/start|stop|restart
     POST /reload                                put the changed file into force
+    POST /drain, /undrain                       take no new calls, or take them again
 
 POST needs the admin token (`cordboard.api.token_check`) and takes no body. No other defence against
 forged requests is needed: a browser sends the header across origins only after a preflight, which
@@ -28,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cordboard.api.administration_view import Administration, ReloadReport
+from cordboard.api.administration_view import Administration, Admission, ReloadReport
 from cordboard.api.answers import JsonAnswer, list_to_json, read_body
 from cordboard.api.gate import HttpLimits
 from cordboard.api.token_check import TokenCheck
@@ -124,8 +125,16 @@ class ServerOperations:
 class AdministrationEndpoints:
     """The routes of this module, over one engine."""
 
-    def __init__(self, operations: ServerOperations, check: TokenCheck, limits: HttpLimits) -> None:
+    def __init__(
+        self,
+        operations: ServerOperations,
+        admission: Admission | None,
+        check: TokenCheck,
+        limits: HttpLimits,
+    ) -> None:
+        """Without an `admission` there is nothing to drain."""
         self._operations = operations
+        self._admission = admission
         self._administration = operations.engine
         self._body_seconds = limits.body_seconds
         self._check = check
@@ -144,6 +153,9 @@ class AdministrationEndpoints:
             "/mcp/servers/{server}/restart": self._moving("restart"),
             "/reload": self._reload,
         }
+        if self._admission is not None:
+            changing["/drain"] = self._draining(self._admission, self._admission.begin_drain)
+            changing["/undrain"] = self._draining(self._admission, self._admission.end_drain)
         return [
             *(Route(path, handler, methods=["GET"]) for path, handler in reading.items()),
             *(
@@ -183,6 +195,20 @@ class AdministrationEndpoints:
             return JsonAnswer(await self._operations.move(request.path_params["server"], operation))
 
         return moved
+
+    def _draining(self, admission: Admission, change: Callable[[], None]) -> Handler:
+        async def changed(request: Request) -> Response:
+            change()
+            since = admission.draining_since
+            return JsonAnswer(
+                {
+                    "draining": since is not None,
+                    "since": since.isoformat(timespec="seconds") if since is not None else None,
+                    "calls_left": len(admission.calls),
+                }
+            )
+
+        return changed
 
     async def _reload(self, request: Request) -> Response:
         report = await self._administration.reload()

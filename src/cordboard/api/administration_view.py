@@ -6,6 +6,7 @@ all texts are free of secrets, because the implementation has masked them.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -67,6 +68,27 @@ class Step:
     said: str
     """Result of the check; free of secrets."""
     fix: Fix | None = None
+
+
+class Admission(Protocol):
+    """The part of `calls.call_registry.CallRegistry` that takes calls, or does not."""
+
+    draining_since: datetime.datetime | None
+    """Wall-clock time at which an operator began to drain the engine; None if it takes calls."""
+
+    @property
+    def calls(self) -> Mapping[str, object]:
+        """The live calls by id."""
+
+    @property
+    def overloaded(self) -> bool:
+        """True if the engine is too busy for anything besides its calls."""
+
+    def begin_drain(self) -> None:
+        """Take no new calls until `end_drain`; live ones go on. Idempotent."""
+
+    def end_drain(self) -> None:
+        """Take calls again. Idempotent."""
 
 
 class Administration(Protocol):

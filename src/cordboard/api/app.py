@@ -4,7 +4,7 @@
     GET /ready     200 when calls can be answered, else 503; the components, and why not
     GET /health    overview as JSON
     GET /metrics   Prometheus
-    /mcp/..., POST /reload      administration (`cordboard.api.administration`)
+    /mcp/..., POST /reload, /drain, /undrain    administration (`cordboard.api.administration`)
     /chat...                    written conversations (`cordboard.api.chat`)
     /tools/...                  lists, tries and usage of tools (`cordboard.api.tools`)
 
@@ -29,6 +29,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from cordboard.api.administration import AdministrationEndpoints, ServerOperations
+from cordboard.api.administration_view import Admission
 from cordboard.api.answers import JsonAnswer
 from cordboard.api.chat import ChatEndpoints
 from cordboard.api.gate import LIVE, Gate, HttpLimits
@@ -82,6 +83,7 @@ def create_app(
     loopback_only: bool,
     allowed_hosts: Collection[str] = (),
     administration: ServerOperations | None = None,
+    admission: Admission | None = None,
     token: Callable[[], SecretStr | None] = lambda: None,
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,
@@ -93,6 +95,7 @@ def create_app(
     `loopback_only`: reading needs no token. `allowed_hosts`: further names of the engine in Host
     headers, besides addresses and `localhost`.
     `administration` does the work of `/mcp` and `/reload`; without it, they do not exist.
+    `admission` is drained by `/drain`.
     `token` returns the admin token in force, at each request; without a token, nothing can be
     changed, and off loopback nothing read. `chat`, `trials` and `usage` serve `/chat` and `/tools`.
     """
@@ -102,7 +105,9 @@ def create_app(
         exception_handlers={HTTPException: _refuse, Exception: _failed},
     )
     if administration is not None:
-        app.routes.extend(AdministrationEndpoints(administration, check, limits).routes())
+        app.routes.extend(
+            AdministrationEndpoints(administration, admission, check, limits).routes()
+        )
     if chat is not None:
         app.routes.extend(ChatEndpoints(chat, check, limits).routes())
     if trials is not None and usage is not None:

@@ -20,6 +20,7 @@ from cordboard.cli import (
     config,
     demo,
     doctor,
+    drain,
     elevenlabs,
     emulate,
     history,
@@ -43,6 +44,8 @@ app = typer.Typer(
 for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.command("drain")(drain.drain)
+app.command("undrain")(drain.undrain)
 app.command("mcp-server")(mcp_server.command)
 app.add_typer(calls.app, name="calls")
 app.add_typer(history.app, name="history")

@@ -45,6 +45,7 @@ from cordboard.history.series import (
 
 COUNTS = "counts"
 _HOURS, _DAYS, _MONTHS = 0, 1, 2
+_SPANS = {"hour": _HOURS, "day": _DAYS, "month": _MONTHS}
 _BREATH = 50
 """Calls that are decoded without a pause: 1 ms. Python's threads take turns each 5 ms, and the
 sound of live calls is in another one."""
@@ -175,15 +176,15 @@ class Rollups:
 
     # Reading.
 
-    def series(self, connection: Connection, query: SeriesQuery) -> Series:
-        """Return the answer to a query. Raises `HistoryError`."""
-        names = stored_names(query, query.check())
-        chosen = self._chosen(connection, query, query.edges())
+    def series(self, connection: Connection, queries: Sequence[SeriesQuery]) -> list[Series]:
+        """Return the answers to queries that differ only in the measure. Raises `HistoryError`."""
+        names = {name for query in queries for name in stored_names(query, query.check())}
+        chosen = self._chosen(connection, queries[0], queries[0].edges())
         cells: dict[str, list[CountedCell]] = {name: [] for name in names}
         chosen = chosen.where(self._bodies.c.name.in_(names))
         for name, *values in connection.execute(chosen):
             cells[name].append(CountedCell(*values))
-        return answer(query, cells)
+        return [answer(query, cells) for query in queries]
 
     def _chosen(
         self, connection: Connection, query: SeriesQuery, edges: Sequence[int]
@@ -192,8 +193,7 @@ class Rollups:
         by = cells[query.by] if query.by in CELL else literal("")
         chosen = select(bodies.name, cells.at, by.label("by"), bodies.body)
         chosen = chosen.join_from(self._cells, self._bodies, bodies.cell == cells.cell)
-        span = {"hour": _HOURS, "month": _MONTHS}.get(query.step, _DAYS)
-        found = [cells.span == span, cells.at >= edges[0], cells.at < edges[-1]]
+        found = [cells.span == _SPANS[query.span], cells.at >= edges[0], cells.at < edges[-1]]
         found += [
             cells[name].in_(sorted(allowed)) for name in CELL if (allowed := query.allowed(name))
         ]

@@ -2,6 +2,7 @@
 
 A query of hours reads the cells of hours (UTC), one of months those of months, any other those of
 days, both by the date in the ledger.
+`whole` is one point, of hours if the period is short, else of days.
 Points are added up from cells: counts and histograms can be added, so that shares and percentiles
 of a month are exact (percentiles within 2.5 %).
 """
@@ -32,8 +33,11 @@ MOST_LINES = 50
 HOUR_MS = 3_600_000
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
-Step: TypeAlias = Literal["hour", "day", "week", "month"]
-STEPS: tuple[Step, ...] = ("hour", "day", "week", "month")
+Step: TypeAlias = Literal["hour", "day", "week", "month", "whole"]
+STEPS: tuple[Step, ...] = ("hour", "day", "week", "month", "whole")
+Span: TypeAlias = Literal["hour", "day", "month"]
+SHORT_MS = 4 * 24 * HOUR_MS
+"""Longest period of `whole` that is counted by hours."""
 CELL = ("context", "provider", "version", "kind")
 """Columns of a cell by which lines can be separated."""
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -202,6 +206,13 @@ class SeriesQuery:
         """Return the allowed values of a column of cells; empty for all."""
         return self.only.get(name, frozenset({"call"} if name == "kind" else ()))
 
+    @property
+    def span(self) -> Span:
+        """The cells that it reads."""
+        if self.step == "whole":
+            return "hour" if self.end_ms - self.begin_ms <= SHORT_MS else "day"
+        return self.step if self.step in ("hour", "month") else "day"
+
     def edges(self) -> list[int]:
         """Return the beginnings of the points, and the end of the last one: hours since 1970, or
         ordinals of dates. Raises `HistoryError` for too many."""
@@ -212,8 +223,12 @@ class SeriesQuery:
 
     def _edges(self) -> Iterator[int]:
         at, last = _date_of(self.begin_ms), _date_of(self.end_ms - 1)
-        if self.step == "hour":
-            yield from range(self.begin_ms // HOUR_MS, -(-self.end_ms // HOUR_MS) + 1)
+        if self.span == "hour":
+            begin, end = self.begin_ms // HOUR_MS, -(-self.end_ms // HOUR_MS)
+            yield from range(begin, end + 1, end - begin if self.step == "whole" else 1)
+            return
+        if self.step == "whole":
+            yield from (at.toordinal(), last.toordinal() + 1)
             return
         if self.step == "week":
             at -= datetime.timedelta(days=at.weekday())
@@ -290,7 +305,7 @@ def answer(query: SeriesQuery, cells: Mapping[str, Sequence[CountedCell]]) -> Se
     """Return the answer from the stored cells, by name of what they hold: `counts` or a
     histogram."""
     measure, edges = query.check(), query.edges()
-    times = tuple(_time(edge, query.step) for edge in edges)
+    times = tuple(_time(edge, query.span) for edge in edges)
     if measure.waits:
         lines = list(_percentile_lines(query, measure, edges, cells))
     else:
@@ -301,8 +316,8 @@ def answer(query: SeriesQuery, cells: Mapping[str, Sequence[CountedCell]]) -> Se
     return Series(times, tuple(shown), len(lines) - len(shown))
 
 
-def _time(edge: int, step: Step) -> str:
-    if step != "hour":
+def _time(edge: int, span: Span) -> str:
+    if span != "hour":
         return datetime.date.fromordinal(edge).isoformat()
     return datetime.datetime.fromtimestamp(edge * 3600).astimezone().isoformat()
 
@@ -359,7 +374,7 @@ def _count_lines(
                 upper.setdefault(shown, Counter())[point] += value
             if family == measure.over and (shown := _key(query, measure, cell, key)) is not None:
                 lower.setdefault(shown, Counter())[point] += value
-    lengths = _lengths(edges, query.step)
+    lengths = _lengths(edges, query.span)
     for key in sorted(upper.keys() | (lower.keys() if measure.counts != "cost" else set())):
         counted = upper.get(key, Counter())
         over = lower.get(_without_currency(measure, key), Counter())
@@ -398,9 +413,9 @@ def _without_currency(measure: Measure, key: str) -> str:
     return key.partition(" ")[2] if measure.counts == "cost" else key
 
 
-def _lengths(edges: Sequence[int], step: Step) -> list[int]:
+def _lengths(edges: Sequence[int], span: Span) -> list[int]:
     """Return the duration of each point in ms."""
-    unit = HOUR_MS if step == "hour" else 24 * HOUR_MS
+    unit = HOUR_MS if span == "hour" else 24 * HOUR_MS
     return [(end - begin) * unit for begin, end in pairwise(edges)]
 
 

@@ -241,6 +241,7 @@ class Engine:
             loopback_only=is_loopback(health.host),
             allowed_hosts=(health.host, *health.allowed_hosts),
             administration=self._operations,
+            admission=self.registry,
             token=lambda: self._config.admin.token,
             chat=self.chat,
             trials=self._trials,

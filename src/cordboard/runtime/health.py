@@ -199,6 +199,10 @@ class EngineHealth:
         return {
             **self.counts(),
             "generation": self.reloader.generation.number,
+            "generations": [
+                {"number": each.number, "version": each.version, "calls": each.calls}
+                for each in self.reloader.generations()
+            ],
             "deferred": [
                 {"what": item.what, "until": item.until} for item in self.reloader.deferred()
             ],
@@ -244,7 +248,7 @@ class EngineHealth:
             return "the engine is stopping"
         left = len(self.calls.calls)
         when = since.isoformat(timespec="seconds")
-        return f"draining since {when}: no new calls; {left} left (POST /engine/undrain ends it)"
+        return f"draining since {when}: no new calls; {left} left (`cordboard undrain` ends it)"
 
     def _agents_state(self) -> ComponentState:
         providers = self.reloader.providers

@@ -289,10 +289,13 @@ class Reloader:
             return Replacement.BESIDE
         return Replacement.LATER if any(self._generations_with_calls()) else Replacement.AFTER
 
+    def generations(self) -> Iterator[Generation]:
+        """Yield the generation of new calls, and those before it that still have some."""
+        yield self.generation
+        yield from (each for each in self._retiring.values() if each.calls)
+
     def _generations_with_calls(self) -> Iterator[Generation]:
-        for generation in (self.generation, *self._retiring.values()):
-            if generation.calls:
-                yield generation
+        yield from (each for each in self.generations() if each.calls)
 
     async def _take_over_when_idle(self, generation: Generation) -> None:
         while (busy := next(self._generations_with_calls(), None)) is not None:

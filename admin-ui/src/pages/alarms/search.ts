@@ -1,7 +1,10 @@
+import { type Raw, text } from "../../app/search.ts";
+
 export interface Search {
-  tab?: string | undefined;
+  /** The alarm that a link points to. */
+  alarm?: string | undefined;
 }
 
-export function search(_raw: Record<string, unknown>): Search {
-  return {};
+export function search(raw: Raw): Search {
+  return { alarm: text(raw.alarm) };
 }
