@@ -289,9 +289,12 @@ function Group(props: EditorProps & { children: ReactNode }) {
     );
   }
   return (
-    <fieldset className={cx("min-w-0", !hideLabel && "border-l-2 border-line pl-3")}>
+    <fieldset
+      aria-label={part.name}
+      className={cx("min-w-0", !hideLabel && "border-l-2 border-line pl-3")}
+    >
       <div className={cx("flex min-h-6 items-center gap-2", hideLabel && "sr-only")}>
-        <legend className="font-mono text-xs font-medium">{part.name}</legend>
+        <span className="font-mono text-xs font-medium">{part.name}</span>
         {part.required ? (
           !isItem && <span className="text-xs text-muted">{words.form.required}</span>
         ) : (
