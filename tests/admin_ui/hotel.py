@@ -190,7 +190,8 @@ class Hotel:
         url = f"http://127.0.0.1:{self.http_port}{path}"
         try:
             with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-                return bool(answer.status == 200)
+                # The history is the last part to start; the pages get 503 until then.
+                return answer.status == 200 and b'"history"' in answer.read()
         except (OSError, urllib.error.HTTPError):
             return False
 
