@@ -63,6 +63,7 @@ REAL_TIME = (
     "tests/admin_ui/",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
+    "tests/cli/test_demo.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
     "tests/cli/test_run.py",
     "tests/examples/test_tutorial.py",

@@ -10,10 +10,11 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -145,6 +146,7 @@ def test_half_a_line_of_a_killed_process_is_named_and_replaced(log: AuditLog) ->
 
 KILLED = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from cordboard.accounts.audit import AuditEntry, AuditLog
 log = AuditLog(Path(sys.argv[1]), lambda: 0.0)
@@ -229,6 +231,22 @@ def test_a_long_audit_is_read_backwards_in_pages(log: AuditLog) -> None:
         page, before = log.read(7, before)
         found += [entry["seq"] for entry in page]
     assert found == [*range(60, 0, -1)]
+
+
+def test_a_filter_that_fits_nothing_does_not_read_all_at_once(
+    log: AuditLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.accounts.audit._MOST_LOOKED", 20)
+    for number in range(45):
+        log.append(replace(HANG_UP, on="rare") if number == 1 else HANG_UP)
+
+    def rare(entry: Mapping[str, Any]) -> bool:
+        return bool(entry["on"] == "rare")
+
+    assert log.read(5, None, rare) == ([], 26)
+    assert log.read(5, 26, rare) == ([], 6)
+    found, before = log.read(5, 6, rare)
+    assert ([entry["seq"] for entry in found], before) == ([2], 0)
 
 
 @pytest.mark.parametrize("after", [b',"who":"bert"', b" ", b',"hash":"0"'])

@@ -159,6 +159,7 @@ class LiveOperator:
     """Stands in for `OperatorControl`; the real one is tried in tests/calls/test_operator.py."""
 
     delay_ms = 1_500
+    listened = 0
 
     def __init__(self, call: LiveCall) -> None:
         self._call = call
@@ -230,6 +231,7 @@ class LiveCall:
     state: CallState = CallState.TALKING
     cost: float | None = 0.25
     currency: str = "EUR"
+    recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
     line: LiveLine = field(default_factory=LiveLine)
@@ -264,7 +266,8 @@ class LiveTrials:
         self.tried.append((name, context, arguments))
         self.effects.append(more["effects"])
         reply = ToolReply("1.1", name, Status.OK, "It is done.", {"rows": [1]})
-        return TrialReport("try-1", "run", reply, {"pipeline": {"rows": [1]}})
+        payload = {"payload": {"rows": [1]}, "bytes": 12, "cut": []}
+        return TrialReport("try-1", "run", reply, {"pipeline": payload})
 
 
 class Beep:
@@ -479,6 +482,7 @@ class Room:
             versions=None,
             history=self._history,
             views=Views(folder / "admin" / "views.json"),
+            scenarios=folder / "admin" / "evaluations",
             setup=self._setup,
             alarms=self.alarms,
             log=KeptLog(),

@@ -137,6 +137,7 @@ async def test_the_schema_says_all_that_a_form_needs(anna: Browser) -> None:
     context = known["Context"]["properties"]
     assert context["provider"]["reference"] == "providers"
     assert context["on_failure"]["reference"] == "destinations"
+    assert "withheld" in context["greeting"]["placeholders"]["caller_number"]
     assert context["pre_call_timeout_ms"]["unit"] == "ms"
     assert context["pre_call_timeout_ms"]["expected"] == "a whole number from 50 to 30000"
     assert [each["order"] for each in context.values()] == [*range(len(context))]
@@ -382,6 +383,8 @@ async def test_of_two_who_publish_at_once_the_second_gets_both_changes(
     clash = await put(anna, "/config", {"text": text.replace("Hello.", "Hi."), "base": base})
     conflicts = clash.json()["error"]["conflicts"]
     assert (clash.json()["error"]["merged"], conflicts[0]["line"]) == (None, 5)
+    kept = clash.json()["error"]["with_ours"].splitlines(keepends=True)
+    assert kept[conflicts[0]["at"] - 1] == conflicts[0]["ours"]
     results = [entry["result"] for entry in room.entries()]
     assert sorted(results) == ["done"] * 4 + ["failed"] * 2
 

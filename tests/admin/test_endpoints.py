@@ -202,12 +202,29 @@ async def test_tools_with_odd_texts_are_listed(room: Room, monkeypatch: pytest.M
     assert listed.json()["tools"][0]["name"] == "odd"
 
 
-async def test_a_list_of_all_tools_needs_the_scope_of_all(room: Room) -> None:
+async def test_a_list_of_tools_names_the_contexts_that_offer_each(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a limited scope it has only the tools of its contexts."""
+    look, sell = ToolRow("look", "python", offered=True), ToolRow("sell", "python", offered=True)
+    down = ToolRow("sell", "python", why_not="it is down")
+    rows = {None: (look, sell, ToolRow("unused", "python")), "demo": (look, sell)}
+    monkeypatch.setattr(
+        room.fake,
+        "tools",
+        lambda context=None: ToolListing(context, rows.get(context, (down,)), ()),
+    )
     room.add("vera", Role.VIEWER)
     room.add("paula", Role.VIEWER, (), ("sales",))
-    assert (await room.browser("vera").get("/tools")).status_code == 200
+    listed = (await room.browser("vera").get("/tools")).json()["tools"]
+    assert {each["name"]: each["contexts"] for each in listed} == {
+        "look": ["demo"],
+        "sell": ["demo"],
+        "unused": [],
+    }
     paula = room.browser("paula")
-    assert (await paula.get("/tools")).status_code == 422
+    (only,) = (await paula.get("/tools")).json()["tools"]
+    assert (only["name"], only["contexts"], only["why_not"]) == ("sell", [], "it is down")
     assert (await paula.get("/tools?context=sales")).status_code == 200
     assert (await paula.get("/tools?context=demo")).status_code == 404
 

@@ -464,3 +464,26 @@ async def test_a_key_needs_both_permissions_for_a_ledger(room: Room) -> None:
     assert (await program.get("/calls/call-demo/ledger")).status_code == 403
     program = room.program("anna", {Permission.PERSONAL, Permission.CALLS_READ})
     assert (await program.get("/calls/call-demo/ledger")).status_code == 200
+
+
+async def test_a_scenario_is_made_by_those_who_may_test_and_see_words(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    room.add("vera", Role.VIEWER, (Grant.PERSONAL,))
+    room.add("paul", Role.OPERATOR, (Grant.PERSONAL,), ("demo",))
+    for name in ("otto", "vera"):
+        answer = await room.browser(name).post("/calls/call-demo/scenario", {"name": "a-table"})
+        assert (answer.status_code, code(answer)) == (403, "forbidden"), name
+    paul = room.browser("paul")
+    outside = await paul.post("/calls/call-sales/scenario", {"name": "a-table"})
+    assert outside.status_code == 404
+    for wrong in ("../x", "A", "", "x" * 65):
+        assert (await paul.post("/calls/call-demo/scenario", {"name": wrong})).status_code == 422
+    made = (await paul.post("/calls/call-demo/scenario", {"name": "a-table"})).json()
+    path = room.services.scenarios / "a-table.yaml"
+    assert (made["file"], made["text"]) == (str(path), path.read_text())
+    assert "says: a table for two please" in made["text"]
+    again = await paul.post("/calls/call-demo/scenario", {"name": "a-table"})
+    assert (again.status_code, code(again)) == (409, "refused")
+    entries = [each for each in room.entries() if each["action"] == "call.scenario"]
+    assert (entries[-2]["result"], entries[-2]["detail"]) == ("done", {"name": "a-table"})
+    assert "table for two" not in room.audit.path.read_text()

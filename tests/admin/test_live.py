@@ -29,6 +29,7 @@ NUMBER = "+4930123456"
 @dataclasses.dataclass
 class Playout:
     speaking: bool = False
+    queued_ms: int = 0
 
 
 @dataclasses.dataclass
@@ -125,7 +126,6 @@ async def test_a_row_follows_tools_waits_recording_and_troubles(room: Room, call
     calls.take(
         "one",
         1_000,
-        events.RecordingStarted("a.wav", "wav", 8_000),
         events.ToolCalled(1, "a1", "weather", "", {}),
         events.ToolCalled(1, "a2", "trains", "", {}),
         events.ToolAnswered("a2", "trains", "timeout", "late", 10),
@@ -133,14 +133,31 @@ async def test_a_row_follows_tools_waits_recording_and_troubles(room: Room, call
         events.Latency(2, 1, 1, 1, 1, 1, 200, filler=True),
         events.Answered(2, 900),
         events.Trouble("agent", "slow"),
-        events.RecordingPaused(),
     )
+    calls.room.calls["one"].recording = "paused"
     visit = await watching(viewer(room), topic="calls")
     (row,) = (await visit.frame())["snapshot"]
     assert row["tools"] == {"running": ["weather"], "calls": 2, "failed": 1}
     assert row["latency"] == {"last_ms": 900, "p50_ms": 500, "worst_ms": 900}
     assert (row["recording"], row["troubles"], row["state"]) == ("paused", 1, "tool")
     assert row["cost"] == {"amount": "0.250000", "currency": "EUR"}
+
+
+async def test_a_row_tells_who_watches_and_listens_and_how_much_sound_waits(
+    room: Room, calls: Calls
+) -> None:
+    call = calls.begin("one")
+    rows = await watching(viewer(room), topic="calls")
+    (row,) = (await rows.frame())["snapshot"]
+    quiet = {"transport": "asterisk", "test": False, "queued_ms": 0, "watched": 0, "listened": 0}
+    assert {name: row[name] for name in quiet} == quiet
+    follower = await watching(viewer(room), topic="call", call="one")
+    assert (await rows.frame())["rows"] == [{"call_id": "one", "watched": 1}]
+    call.operator.listened, call.conversation.playout.queued_ms = 1, 501
+    assert (await rows.frame())["rows"] == [{"call_id": "one", "queued_ms": 1_000, "listened": 1}]
+    call.conversation.playout.queued_ms = 1_000
+    follower.send({"op": "unsubscribe", "id": 1})
+    assert (await rows.frame())["rows"] == [{"call_id": "one", "watched": 0}]
 
 
 async def test_many_changes_between_two_looks_are_one_frame(
@@ -253,6 +270,28 @@ async def test_events_before_a_time_are_left_out_and_words_are_in_the_audit(
     assert [line["text"] for line in (await visit.frame())["events"]] == ["new"]
     (entry,) = room.entries()
     assert (entry["action"], entry["on"], entry["context"]) == ("call.watched", "one", "demo")
+
+
+async def test_who_calls_from_the_browser_sees_the_words_of_that_call_and_nobody_else_does(
+    room: Room, calls: Calls
+) -> None:
+    room.add("otto", Role.OPERATOR)
+    page = room.browser("otto")
+    given = (await page.post("/browser-calls", {"context": "demo"})).json()
+    path = given["url"].removeprefix("/api/v1")
+    await page.connect(path, "cordboard.call.v1", f"ticket.{given['ticket']}")
+    calls.begin(given["id"])
+    calls.take(given["id"], 100, events.Heard(1, "my words", 1.0))
+    calls.begin("of another")
+    calls.take("of another", 100, events.Heard(1, "their words", 1.0))
+    for browser, call, words in (
+        (page, given["id"], "my words"),
+        (page, "of another", ""),
+        (viewer(room), given["id"], ""),
+    ):
+        visit = await watching(browser, topic="call", call=call)
+        assert (await visit.frame())["events"][1]["text"] == words
+    assert "call.watched" not in [line["action"] for line in room.entries()]
 
 
 async def test_a_viewer_who_does_not_read_costs_nothing_and_misses_nothing(

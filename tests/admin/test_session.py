@@ -267,9 +267,25 @@ async def test_the_audit_is_read_in_pages(room: Room) -> None:
     assert [entry["seq"] for entry in page["entries"]] == [5, 4, 3]
     rest = (await browser.get(f"/audit?limit=3&before={page['next']}")).json()
     assert ([entry["seq"] for entry in rest["entries"]], rest["next"]) == ([2, 1], 0)
+    assert (await browser.get("/audit?who=bert&action=mcp.")).json()["entries"] == []
+    found = (await browser.get("/audit?who=anna&action=mcp.&on=atis&limit=2")).json()
+    assert ([entry["seq"] for entry in found["entries"]], found["next"]) == ([5, 4], 4)
     for bad in ("limit=0", "limit=201", "limit=x", "before=-1", "page=2"):
         assert code(await browser.get(f"/audit?{bad}")) == "invalid"
     assert code(await browser.get("/users?limit=1")) == "invalid"
+
+
+async def test_the_audit_is_verified(room: Room) -> None:
+    room.add("anna")
+    browser = room.browser("anna")
+    await browser.post("/mcp/atis/restart")
+    await browser.post("/mcp/atis/restart")
+    good = (await browser.get("/audit/verify")).json()
+    lines = room.services.audit.path.read_bytes().splitlines(keepends=True)
+    assert (good["first"], good["lines"], good["problem"]) == (1, 2, "")
+    assert good["head"].encode() in lines[-1]
+    room.services.audit.path.write_bytes(lines[0] + lines[1].replace(b"atis", b"hotel"))
+    assert "line 2: it was changed" in (await browser.get("/audit/verify")).json()["problem"]
 
 
 async def test_guesses_of_others_keep_nobody_out_where_they_have_signed_in_before(

@@ -80,7 +80,6 @@ def test_the_first_page_is_small() -> None:
     manifest = json.loads((ASSETS / "manifest.json").read_text())
     files = _loaded(manifest, "index.html") | _loaded(manifest, "src/pages/live/page.tsx")
     sizes = {file: (ASSETS / f"{file}.gz").stat().st_size for file in files}
-    print(sizes)
     assert sum(size for file, size in sizes.items() if file.endswith(".js")) <= script
     assert sum(size for file, size in sizes.items() if file.endswith(".css")) <= style
 

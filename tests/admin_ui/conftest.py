@@ -226,7 +226,8 @@ def axe() -> Axe:
             for rule in found
             for nodes in [rule["nodes"][:4]]
         ]
-        assert not told, f"{page.url}\n" + "\n".join(told)
+        if told:
+            raise AssertionError("\n".join([page.url, *told]))
 
     return judged
 

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 import wave
 from collections.abc import Coroutine, Iterator
@@ -52,6 +51,7 @@ PEOPLE: dict[str, tuple[str, Role, tuple[Grant, ...], Scope]] = {
 """Name, role, grants and scope of each person, by the word that tests use. All have PASSWORD."""
 
 Result = TypeVar("Result")
+_CALLS = "/api/v1/calls?limit=1"
 
 
 class Elsewhere:
@@ -123,6 +123,7 @@ class Hotel:
     http_port: int = field(default_factory=free_port)
     audiosocket_port: int = field(default_factory=free_port)
     _process: asyncio.subprocess.Process | None = None
+    _token: str = ""
 
     @property
     def origin(self) -> str:
@@ -138,7 +139,8 @@ class Hotel:
         return f"cordboard-{self.port}"
 
     def start(self) -> None:
-        """Start the engine in its folder; return when it is ready."""
+        """Start the engine in its folder; return when it is ready, with its history."""
+        self._token = self._token or self.session("viewer")
         command = (sys.executable, "-m", "cordboard", "run", "--config", str(self.config))
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = {**os.environ, "PATH": path, "PYTHONPATH": str(self.folder)}
@@ -146,7 +148,7 @@ class Hotel:
         starting = start_child(command, folder=self.folder, output=log, environment=environment)
         self._process = self.elsewhere.run(starting)
         deadline = time.monotonic() + PATIENCE
-        while not self._answers("/ready"):
+        while not (self._answers(self.http_port, "/ready") and self._answers(self.port, _CALLS)):
             assert self._process.returncode is None, log.read_text()[-4000:]
             assert time.monotonic() < deadline, log.read_text()[-4000:]
             time.sleep(0.05)
@@ -186,13 +188,13 @@ class Hotel:
         finally:
             caller.hang_up()
 
-    def _answers(self, path: str) -> bool:
-        url = f"http://127.0.0.1:{self.http_port}{path}"
+    def _answers(self, port: int, path: str) -> bool:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+        request.add_header("Cookie", f"{self.cookie}={self._token}")
         try:
-            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-                # The history is the last part to start; the pages get 503 until then.
-                return answer.status == 200 and b'"history"' in answer.read()
-        except (OSError, urllib.error.HTTPError):
+            with urllib.request.urlopen(request, timeout=PATIENCE):
+                return True
+        except OSError:  # also a refusal
             return False
 
 

@@ -252,6 +252,7 @@ async def test_the_status_of_a_server(app: ASGIApp) -> None:
         "quarantined": ["get_metar"],
         "restarts": 2,
         "breaker": "open",
+        "again_at": None,
         "last_error": "it ended with status 1",
     }
 

@@ -148,7 +148,8 @@ def test_a_secret_is_nowhere(tmp_path: Path) -> None:
 
 
 def test_the_agent_hears_silence_while_a_secret_is_entered(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
+    desk = Desk(tmp_path, context={"recording": {"enabled": True}})
+    recorded: list[str] = []
 
     async def scenario(stage: CallStage) -> None:
         await asyncio.sleep(2)
@@ -156,15 +157,19 @@ def test_the_agent_hears_silence_while_a_secret_is_entered(tmp_path: Path) -> No
         assert media is not None
         await media.say(b"\x01\x01" * 160)
         collecting = asyncio.create_task(desk.collect(stage, KeysWanted(count=1, secret=True)))
+        recorded.append(stage.call.recording)
         await media.say(b"\x02\x02" * 160 * 10)
+        recorded.append(stage.call.recording)
         media.press("1")
         await collecting
         await media.say(b"\x03\x03" * 160 * 10)
         await asyncio.sleep(0.3)
         await media.say(b"\x04\x04" * 160)
+        recorded.append(stage.call.recording)
         await hang_up(stage)
 
     heard = bytes(desk.play(scenario).agent.heard)
+    assert recorded == ["on", "muted", "on"]
     assert b"\x01\x01" in heard
     assert b"\x04\x04" in heard
     assert b"\x02" not in heard

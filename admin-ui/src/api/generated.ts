@@ -290,6 +290,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Check that no line of the audit was changed, removed or inserted. */
+        get: operations["verify_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/live": {
         parameters: {
             query?: never;
@@ -763,10 +780,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List the tools of every kind, or those of a context; also those not offered, and why.
-         * @description Without a context only for callers whose scope is every context.
-         */
+        /** List the tools of every kind, or those of a context; also those not offered, and why. */
         get: operations["list_tools"];
         put?: never;
         post?: never;
@@ -999,7 +1013,7 @@ export interface paths {
         get: operations["show_config"];
         /**
          * Write a draft to the file, if it is in order and the file is still the one it was made from, and put it into force.
-         * @description 409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+         * @description 409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only` has a `patch`.
          */
         put: operations["publish_config"];
         post?: never;
@@ -1499,6 +1513,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/calls/{call_id}/scenario": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a test of a call: a file with the caller's lines and the tools' answers, redacted, that `cordboard call --scenario` plays. Needs `personal` too. */
+        post: operations["make_scenario"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/{call_id}/notes": {
         parameters: {
             query?: never;
@@ -1910,7 +1941,8 @@ export interface components {
             }[];
             /**
              * Next
-             * @description For `before`; 0 at the end.
+             * @description For `before`; 0 at the end. With a filter a page may have fewer entries than `limit`, or
+             *     none, and others follow.
              */
             next: number;
         };
@@ -1927,6 +1959,51 @@ export interface components {
              * @default null
              */
             before: number | null;
+            /**
+             * Who
+             * @default
+             */
+            who: string;
+            /**
+             * Action
+             * @description An action, or the beginning of several: `call.`.
+             * @default
+             */
+            action: string;
+            /**
+             * On
+             * @default
+             */
+            on: string;
+            /**
+             * Result
+             * @default
+             * @enum {string}
+             */
+            result: "" | "done" | "refused" | "failed";
+        };
+        /** AuditVerified */
+        AuditVerified: {
+            /**
+             * First
+             * @description Number of the oldest line that is kept.
+             */
+            first: number;
+            /**
+             * Lines
+             * @description Number of the last line in order.
+             */
+            lines: number;
+            /**
+             * Head
+             * @description Its hash, to be compared with `audit_head` in the engine's log.
+             */
+            head: string;
+            /**
+             * Problem
+             * @description The first line that does not fit, and why; empty if all do.
+             */
+            problem: string;
         };
         /** Began */
         Began: {
@@ -2010,7 +2087,7 @@ export interface components {
         BrowserCallOrdered: {
             /**
              * Id
-             * @description Id of the call; its ledger has it, unless it goes through Asterisk.
+             * @description Id of the call, also of one that comes back to the engine through Asterisk.
              */
             id: string;
             /** Ticket */
@@ -3647,9 +3724,19 @@ export interface components {
              * Recording
              * @enum {string}
              */
-            recording: "off" | "on" | "paused";
+            recording: "off" | "asking" | "on" | "paused" | "muted";
             /** Troubles */
             troubles: number;
+            /** Transport */
+            transport: string;
+            /** Test */
+            test: boolean;
+            /** Queued Ms */
+            queued_ms: number;
+            /** Watched */
+            watched: number;
+            /** Listened */
+            listened: number;
         };
         /**
          * Load
@@ -4253,12 +4340,32 @@ export interface components {
              */
             late: number;
         };
+        /** Payload */
+        Payload: {
+            /**
+             * Payload
+             * @description As the provider's model gets it.
+             */
+            payload: {
+                [key: string]: unknown;
+            };
+            /**
+             * Bytes
+             * @description Of the payload as JSON.
+             */
+            bytes: number;
+            /**
+             * Cut
+             * @description Parts that were left out or shortened.
+             */
+            cut: string[];
+        };
         /**
          * Permission
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
          */
-        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "evaluations.edit" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
         /** Place */
         Place: {
             /** Context */
@@ -4547,6 +4654,13 @@ export interface components {
              * @description False: numbers are masked and words left out, as the caller lacks the grant `personal`.
              */
             personal: boolean;
+            /**
+             * Recording Kept Days
+             * @description Days for which recordings of its context are kept by the configuration in force; 0: for ever.
+             *     None if the context is not there any more.
+             * @default null
+             */
+            recording_kept_days: number | null;
         };
         /**
          * RecordingRecord
@@ -4713,6 +4827,29 @@ export interface components {
              * @default false
              */
             interrupt: boolean;
+        };
+        /** ScenarioFile */
+        ScenarioFile: {
+            /** Name */
+            name: string;
+            /**
+             * File
+             * @description Path on the engine's machine.
+             */
+            file: string;
+            /**
+             * Text
+             * @description YAML.
+             */
+            text: string;
+        };
+        /** ScenarioName */
+        ScenarioName: {
+            /**
+             * Name
+             * @description Of the scenario; its file is `NAME.yaml`.
+             */
+            name: string;
         };
         /** Secret */
         Secret: {
@@ -4889,6 +5026,11 @@ export interface components {
             restarts: number;
             /** Breaker */
             breaker: string;
+            /**
+             * Again At
+             * @description Next start by itself, during the pause after a failure.
+             */
+            again_at: string | null;
             /** Last Error */
             last_error: string;
             /**
@@ -5156,11 +5298,17 @@ export interface components {
              */
             comment: string;
         };
-        /** ToolDetails */
-        ToolDetails: {
-            /** Name */
+        /** Tool */
+        Tool: {
+            /**
+             * Name
+             * @description Exposed name; `server.*` for a group that offers nothing.
+             */
             name: string;
-            /** Kind */
+            /**
+             * Kind
+             * @description Empty if unknown.
+             */
             kind: string;
             /** Origin */
             origin: string;
@@ -5184,7 +5332,87 @@ export interface components {
             };
             /**
              * Offered
-             * @description True if any of the places has it.
+             * @description True if any of the contexts asked for has it.
+             */
+            offered: boolean;
+            /**
+             * Why Not
+             * @description Reason why it is not offered; empty when it is.
+             */
+            why_not: string;
+            /**
+             * Contexts
+             * @description Those within the caller's scope that offer it.
+             */
+            contexts: string[];
+        };
+        /** ToolDay */
+        ToolDay: {
+            /** Tool */
+            tool: string;
+            /** Calls */
+            calls: number;
+            /** Ok */
+            ok: number;
+            /** Errors */
+            errors: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Refused */
+            refused: number;
+            /** Cancelled */
+            cancelled: number;
+            /**
+             * Cached
+             * @description Answers that were used again.
+             */
+            cached: number;
+            /** P50 Ms */
+            p50_ms: number;
+            /** P95 Ms */
+            p95_ms: number;
+            /** Longest Ms */
+            longest_ms: number;
+            /** Day */
+            day: string;
+            /** Context */
+            context: string;
+        };
+        /** ToolDetails */
+        ToolDetails: {
+            /**
+             * Name
+             * @description Exposed name; `server.*` for a group that offers nothing.
+             */
+            name: string;
+            /**
+             * Kind
+             * @description Empty if unknown.
+             */
+            kind: string;
+            /** Origin */
+            origin: string;
+            /** Server */
+            server: string;
+            /**
+             * Effects
+             * @description Empty for a tool that is offered nowhere; so is `approval`.
+             */
+            effects: string;
+            /** Approval */
+            approval: string;
+            /** Description */
+            description: string;
+            /**
+             * Parameters
+             * @description JSON Schema of the arguments.
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /**
+             * Offered
+             * @description True if any of the contexts asked for has it.
              */
             offered: boolean;
             /**
@@ -5257,14 +5485,42 @@ export interface components {
             /** Late Told */
             late_told: boolean | null;
         };
+        /** ToolTotals */
+        ToolTotals: {
+            /** Tool */
+            tool: string;
+            /** Calls */
+            calls: number;
+            /** Ok */
+            ok: number;
+            /** Errors */
+            errors: number;
+            /** Timeouts */
+            timeouts: number;
+            /** Refused */
+            refused: number;
+            /** Cancelled */
+            cancelled: number;
+            /**
+             * Cached
+             * @description Answers that were used again.
+             */
+            cached: number;
+            /** P50 Ms */
+            p50_ms: number;
+            /** P95 Ms */
+            p95_ms: number;
+            /** Longest Ms */
+            longest_ms: number;
+            /** Last Day */
+            last_day: string;
+        };
         /** Tools */
         Tools: {
             /** Context */
             context: string | null;
             /** Tools */
-            tools: {
-                [key: string]: unknown;
-            }[];
+            tools: components["schemas"]["Tool"][];
         };
         /** ToolsOf */
         ToolsOf: {
@@ -5438,11 +5694,10 @@ export interface components {
             took_ms: number;
             /**
              * Payloads
-             * @description By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
-             *     `cut`.
+             * @description By kind of provider.
              */
             payloads: {
-                [key: string]: unknown;
+                [key: string]: components["schemas"]["Payload"];
             };
         };
         /** Try */
@@ -5537,21 +5792,13 @@ export interface components {
             last_day: string;
             /** Context */
             context: string | null;
-            /**
-             * Tools
-             * @description `tool`, `calls`, `ok`, `errors`, `timeouts`, `refused`, `cancelled`, `cached`, `p50_ms`,
-             *     `p95_ms`, `longest_ms`, `last_day`.
-             */
-            tools: {
-                [key: string]: unknown;
-            }[];
+            /** Tools */
+            tools: components["schemas"]["ToolTotals"][];
             /**
              * Rows
-             * @description The same by `day` and `context`.
+             * @description The same by day and context.
              */
-            rows: {
-                [key: string]: unknown;
-            }[];
+            rows: components["schemas"]["ToolDay"][];
         };
         /** UsageOf */
         UsageOf: {
@@ -6418,6 +6665,10 @@ export interface operations {
             query?: {
                 limit?: number;
                 before?: number | null;
+                who?: string;
+                action?: string;
+                on?: string;
+                result?: "" | "done" | "refused" | "failed";
             };
             header?: never;
             path?: never;
@@ -6432,6 +6683,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntries"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    verify_audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerified"];
                 };
             };
             /** @description It was refused. */
@@ -8864,6 +9144,41 @@ export interface operations {
                 };
                 content: {
                     "application/zip": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    make_scenario: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScenarioName"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScenarioFile"];
                 };
             };
             /** @description It was refused. */

@@ -109,9 +109,9 @@ function Version() {
   return (
     <Link
       to="/contexts"
-      aria-label={`${words.version.label} ${version.digest.slice(0, 6)}`}
       className="flex h-8 min-w-0 items-center gap-1.5 rounded-md px-2 whitespace-nowrap text-muted hover:bg-hover phone:hidden"
     >
+      <span className="sr-only">{words.version.label}</span>
       <code className="font-mono text-ink">{version.digest.slice(0, 6)}</code>
       <span className="truncate">
         <Time at={version.at} relative /> {version.who && words.version.by(version.who)}
@@ -134,7 +134,12 @@ function Alarms() {
       className="flex h-7 items-center gap-1.5 rounded-md bg-bad-soft px-2 font-medium whitespace-nowrap text-bad"
     >
       <Icon name="alarms" size={14} />
-      <span role="status">{words.alarms(firing.length)}</span>
+      <span aria-hidden="true" className="hidden phone:inline">
+        {firing.length}
+      </span>
+      <span role="status" className="phone:sr-only">
+        {words.alarms(firing.length)}
+      </span>
     </Link>
   );
 }

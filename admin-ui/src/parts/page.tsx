@@ -28,9 +28,17 @@ export function Page({ title, aside, actions, fills = false, children }: PagePro
   );
 }
 
+export interface SectionProps {
+  title?: string;
+  actions?: ReactNode;
+  /** Without a margin inside, for a table. */
+  flush?: boolean;
+  children: ReactNode;
+}
+
 /** A titled part of a page, on the raised colour. Sections do not stand inside of sections. */
-export function Section(props: { title?: string; actions?: ReactNode; children: ReactNode }) {
-  const { title, actions, children } = props;
+export function Section(props: SectionProps) {
+  const { title, actions, flush = false, children } = props;
   return (
     <section className="mb-4 rounded-lg border border-line bg-raised">
       {title && (
@@ -39,7 +47,7 @@ export function Section(props: { title?: string; actions?: ReactNode; children: 
           {actions && <div className="flex flex-wrap gap-2">{actions}</div>}
         </div>
       )}
-      <div className="p-4">{children}</div>
+      <div className={flush ? "" : "p-4"}>{children}</div>
     </section>
   );
 }

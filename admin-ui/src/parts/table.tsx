@@ -62,7 +62,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                 <td
                   key={column.id}
                   className={cx(
-                    "px-3 py-1.5 align-top first:pl-4 last:pr-4",
+                    "px-3 py-1.5 align-baseline first:pl-4 last:pr-4",
                     column.align === "end" && "text-right",
                     column.wide && "phone:hidden",
                   )}

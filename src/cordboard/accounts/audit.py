@@ -35,6 +35,8 @@ _START = "0" * 64
 _HASH = b',"hash":"'
 _LONGEST = 64 * 1024
 """Bytes of a line: fields are cut so that the last line is within this distance of the end."""
+_MOST_LOOKED = 20_000
+"""Entries of one `read`, so that a filter that fits nothing does not read years of them."""
 MOST_TEXT = 500
 """Characters of one text of an entry."""
 
@@ -118,17 +120,25 @@ class AuditLog:
             raise StoreUnavailable(message) from error
         return seq
 
-    def read(self, limit: int, before: int | None = None) -> tuple[list[dict[str, Any]], int]:
-        """Return the last `limit` entries, the newest first, and the number to read on from; 0 when
-        there are no older ones. `before`: only entries with smaller numbers. Raises
-        `StoreUnavailable`."""
+    def read(
+        self,
+        limit: int,
+        before: int | None = None,
+        wanted: Callable[[Mapping[str, Any]], bool] = lambda entry: True,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return the last `limit` wanted entries, the newest first, and the number to read on from;
+        0 when there are no older ones. `before`: only entries with smaller numbers. After 20,000
+        entries it stops, perhaps with none. Raises `StoreUnavailable`."""
         found: list[dict[str, Any]] = []
+        looked, last = 0, 0
         try:
             for path in (self.path, *reversed(self._months())):
                 for entry in _entries_before(path, before):
-                    if len(found) == limit:
-                        return found, int(found[-1]["seq"])
-                    found.append(entry)
+                    if len(found) == limit or looked == _MOST_LOOKED:
+                        return found, last
+                    looked, last = looked + 1, int(entry["seq"])
+                    if wanted(entry):
+                        found.append(entry)
         except (OSError, ValueError) as error:
             raise StoreUnavailable(f"the audit {self.path} cannot be read: {error}") from error
         return found, 0

@@ -24,6 +24,8 @@ class Permission(StrEnum):
     CALLS_NOTE = "calls.note"
     """Notes, tags, reviews and flags."""
     CALLS_EXPORT = "calls.export"
+    EVALUATIONS_EDIT = "evaluations.edit"
+    """Scenarios, the tests of simulated calls."""
     RECORDINGS_PLAY = "recordings.play"
     PERSONAL = "personal"
     """Numbers and words unmasked."""
@@ -87,6 +89,7 @@ _VIEWER = frozenset(
 _OPERATOR = _VIEWER | {
     _P.CALLS_CONTROL,
     _P.CALLS_EXPORT,
+    _P.EVALUATIONS_EDIT,
     _P.CONFIG_DRAFT,
     _P.TRY_CHAT,
     _P.TRY_CALL,

@@ -63,7 +63,7 @@ class BrowserCall(ToolChoice):
 
 class BrowserCallOrdered(Gives):
     id: str
-    """Id of the call; its ledger has it, unless it goes through Asterisk."""
+    """Id of the call, also of one that comes back to the engine through Asterisk."""
     ticket: str
     url: str
     """Path of its websocket."""

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from pydantic import Field, StrictInt, StrictStr
@@ -331,7 +332,8 @@ async def publish_config(ask: Ask) -> Published:
     """Write a draft to the file, if it is in order and the file is still the one it was made from,
     and put it into force.
 
-    409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+    409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only`
+    has a `patch`.
     """
     body: ToPublish = ask.body
     return await _publish(ask, body.text, body.base, Author(ask.who.name, body.comment, "page"))
@@ -470,14 +472,12 @@ def _explained(ask: Ask) -> Iterator[None]:
     except DraftRefused as error:
         raise RequestRefused(422, "draft_refused", str(error)) from None
     except PublishConflict as error:
-        conflicts = [
-            {"line": each.line, "base": each.base, "ours": each.ours, "theirs": each.theirs}
-            for each in error.conflicts
-        ]
+        conflicts = [asdict(each) for each in error.conflicts]
         more = {
             "theirs": error.theirs,
             "digest": error.digest,
             "merged": error.merged,
+            "with_ours": error.with_ours,
             "conflicts": conflicts,
         }
         raise RequestRefused(409, "conflict", str(error), more=more) from None

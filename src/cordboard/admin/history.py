@@ -52,6 +52,7 @@ from cordboard.history.notes import (
     write_notes,
 )
 from cordboard.history.query import MOST_ROWS, CallQuery, CallRow, Facets, parse_query
+from cordboard.history.scenario import NAME, keep_scenario, scenario_of
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -131,6 +132,9 @@ class RecordedCall(Gives):
     live: bool
     personal: bool
     """False: numbers are masked and words left out, as the caller lacks the grant `personal`."""
+    recording_kept_days: int | None = None
+    """Days for which recordings of its context are kept by the configuration in force; 0: for ever.
+    None if the context is not there any more."""
 
 
 class NotesNow(Gives):
@@ -175,6 +179,23 @@ class GivenReview(_OfRevision):
     def facts(self) -> dict[str, Any]:
         """Return the review without its reason."""
         return {"review": self.review}
+
+
+class ScenarioName(Takes):
+    name: str = Field(pattern=f"^{NAME}$")
+    """Of the scenario; its file is `NAME.yaml`."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the name."""
+        return {"name": self.name}
+
+
+class ScenarioFile(Gives):
+    name: str
+    file: str
+    """Path on the engine's machine."""
+    text: str
+    """YAML."""
 
 
 class ErasureOf(Takes):
@@ -256,6 +277,12 @@ async def context_of_ledger(ask: Ask) -> str | None:
     context = await context_of_call(ask)
     is_call = ask.subject is not None and ask.subject.outcome != REFUSED
     return context if is_call else None
+
+
+async def context_in_words(ask: Ask) -> str | None:
+    """The same for endpoints that need the grant `personal` besides their permission."""
+    ask.need(Permission.PERSONAL)
+    return await context_of_ledger(ask)
 
 
 def ledger_of(ask: Ask) -> Path:
@@ -395,7 +422,9 @@ async def show_call(ask: Ask) -> RecordedCall:
     ask.unchanged(f"{state}-{personal:d}{live:d}")
     found = await call_on_disk(ask)
     call = await ask.services.run(found.record, personal=personal)
-    return RecordedCall(call=call, live=live, personal=personal)
+    context = ask.services.config().contexts.get(row.context)
+    kept_days = context.recording.keep_days if context is not None else None
+    return RecordedCall(call=call, live=live, personal=personal, recording_kept_days=kept_days)
 
 
 def _state(ledger: Path) -> str:
@@ -446,6 +475,24 @@ async def bundle_call(ask: Ask) -> Response:
         )
     name = attachment(f"call-{ask.subject.id}.zip")
     return await streamed(ask, pieces, "application/zip", content_disposition=name)
+
+
+async def make_scenario(ask: Ask) -> ScenarioFile:
+    """Make a test of a call: a file with the caller's lines and the tools' answers, redacted, that
+    `cordboard call --scenario` plays. Needs `personal` too."""
+    folder, name = ask.services.scenarios, ask.body.name
+    found = await call_on_disk(ask)
+
+    def work() -> tuple[Path, str]:
+        return keep_scenario(folder, scenario_of(found.history, ask.subject.id, name))
+
+    try:
+        path, text = await from_disk(ask, work)
+    except HistoryError as error:
+        if type(error) is HistoryError:
+            raise RequestRefused(409, "refused", str(error)) from None
+        raise
+    return ScenarioFile(name=name, file=str(path), text=text)
 
 
 # Notes.
@@ -588,6 +635,16 @@ ENDPOINTS = (
     _get(
         f"{_ONE}/bundle", bundle_call, _ZIP, scope=context_of_ledger, audit="call.export",
         **_EXPORT,
+    ),
+    Endpoint(
+        "POST",
+        f"{_ONE}/scenario",
+        may=Permission.EVALUATIONS_EDIT,
+        scope=context_in_words,
+        takes=ScenarioName,
+        gives=ScenarioFile,
+        audit="call.scenario",
+        does=make_scenario,
     ),
     _put(f"{_ONE}/notes", write_call_notes, GivenNotes, "call.note"),
     _put(f"{_ONE}/tags", tag_call, GivenTags, "call.tag"),

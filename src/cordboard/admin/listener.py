@@ -132,6 +132,7 @@ class AdminListener:
             versions=parts.versions,
             history=parts.history,
             views=Views(settings.data / "views.json"),
+            scenarios=settings.data / "evaluations",
             setup=parts.setup,
             alarms=parts.alarms,
             internal_error=parts.internal_error,

@@ -42,6 +42,7 @@ from cordboard.admin.mcp import Servers, servers_for
 from cordboard.admin.pace import Pace
 from cordboard.admin.sockets import INTERNAL, TOO_SLOW, SocketClosed
 from cordboard.api.answers import to_json
+from cordboard.calls.recording.call_recording import RecordingState
 from cordboard.errors import RequestRefused, StoreUnavailable
 
 PROTOCOL = "cordboard.live.v1"
@@ -107,8 +108,19 @@ class LiveRow(BaseModel):
     """`running` (names), `calls`, `failed`."""
     cost: dict[str, str] | None
     """`amount`, `currency`; null if no price is known."""
-    recording: Literal["off", "on", "paused"]
+    recording: RecordingState
+    """`asking`: the caller may still consent; `muted`: the caller enters a secret."""
     troubles: int
+    transport: str
+    """The way of the sound: `audiosocket`, `websocket`, `rtp`, `browser` or that of a plug-in."""
+    test: bool
+    """True if a person made the call to try the agent."""
+    queued_ms: int
+    """Sound of the agent that the caller has yet to hear, rounded up to half seconds."""
+    watched: int
+    """Number of viewers who follow the call (topic `call`)."""
+    listened: int
+    """Number of people who listen to the call now."""
 
 
 class LiveFrame(Gives):
@@ -228,12 +240,13 @@ class Viewer:
         facts = self._feed.live.facts(wanted.call)
         if facts is None or not ask.who.rights.covers(facts.call.context_name):
             raise RequestRefused(404, "not_there", "there is no such live call")
+        is_own = ask.services.browser.is_call_of(wanted.call, ask.who.name)
         personal = ask.who.rights.may(Permission.PERSONAL)
-        if personal:  # the caller's words are shown
+        if personal and not is_own:  # the words of another caller are shown
             context = facts.call.context_name
             await ask.record(action="call.watched", on=wanted.call, context=context)
         self.calls.add(wanted.call)
-        return Events(facts, ask.services, personal, wanted.from_ms, wanted.after)
+        return Events(facts, ask.services, personal or is_own, wanted.from_ms, wanted.after)
 
 
 async def watch(ask: Ask) -> None:

@@ -25,12 +25,8 @@ MOST_TEXT = 160
 """Characters of the last words."""
 MOST_GONE = 1_000
 """Ended calls whose ends are kept for viewers; one who missed more gets all rows again."""
-_RECORDING = {
-    "recording.started": "on",
-    "recording.paused": "paused",
-    "recording.resumed": "on",
-    "recording.stopped": "off",
-}
+QUEUE_STEP_MS = 500
+"""The sound that waits is told in whole steps of this, or rows would change all the time."""
 _PERSONAL: Mapping[str, frozenset[str]] = {
     "caller.text": frozenset({"text", "understood"}),
     "caller.key": frozenset({"key"}),
@@ -78,7 +74,6 @@ class CallFacts:
     """Names of the tools that run, by `ask_id`."""
     tools: int = 0
     tools_failed: int = 0
-    recording: str = "off"
     held: bool = False
     troubles: int = 0
     config: str = ""
@@ -124,8 +119,6 @@ class CallFacts:
                 self.tools_failed += status in ("error", "timeout")
             case events.Trouble():
                 self.troubles += 1
-            case _ if event.type in _RECORDING:
-                self.recording = _RECORDING[event.type]
 
     def _said(self, who: str, text: str, at_ms: int) -> None:
         if text:
@@ -162,14 +155,29 @@ class CallFacts:
                 "failed": self.tools_failed,
             },
             "cost": cost,
-            "recording": self.recording,
+            "recording": call.recording,
             "troubles": self.troubles,
+            "transport": offer.transport or offer.source,
+            "test": offer.test is not None,
+            "queued_ms": _queued_ms(call),
+            "watched": self.followers,
+            "listened": call.operator.listened,
         }
 
     def moment(self) -> tuple[Any, ...]:
         """Return what the row depends on: while it is the same, so is the row."""
         call = self.call
-        return self.events, self._state(), _speaking(call), call.cost, call.provider_name
+        return (
+            self.events,
+            self._state(),
+            _speaking(call),
+            call.cost,
+            call.provider_name,
+            call.recording,
+            _queued_ms(call),
+            self.followers,
+            call.operator.listened,
+        )
 
     def _state(self) -> str:
         call = self.call
@@ -192,6 +200,12 @@ def _speaking(call: Call) -> str:
     if conversation.floor.caller_speaks:
         return "caller"
     return "agent" if conversation.playout.speaking else "nobody"
+
+
+def _queued_ms(call: Call) -> int:
+    conversation = call.conversation
+    queued = conversation.playout.queued_ms if conversation is not None else 0
+    return -(-queued // QUEUE_STEP_MS) * QUEUE_STEP_MS
 
 
 def mask_row(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class Server(Gives):
     quarantined: list[str]
     restarts: int
     breaker: str
+    again_at: str | None
+    """Next start by itself, during the pause after a failure."""
     last_error: str
     stderr: list[str]
     """Empty for a scope of some contexts: it may be about the calls of all."""

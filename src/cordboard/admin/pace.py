@@ -37,6 +37,8 @@ TRY = Pace("try", 30, 60)
 CHECK_PROVIDER = Pace("check_provider", 6, 60)
 """It asks services, which may cost money."""
 SAMPLE = Pace("sample", 10, 60)
+VERIFY = Pace("verify", 6, 60)
+"""It reads the whole audit."""
 
 
 class Paces:

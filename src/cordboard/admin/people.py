@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from cordboard.accounts.audit import verify
 from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role
 from cordboard.accounts.store import USER_NAME, Key, Session, User
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.pace import VERIFY
 from cordboard.api.administration import iso_time
 from cordboard.errors import NotThere
 
@@ -113,13 +116,36 @@ class AuditPage(Takes):
     limit: int = Field(50, ge=1, le=200)
     before: int | None = Field(None, ge=1)
     """`next` of the page before."""
+    who: str = Field("", max_length=100)
+    action: str = Field("", max_length=100)
+    """An action, or the beginning of several: `call.`."""
+    on: str = Field("", max_length=200)
+    result: Literal["", "done", "refused", "failed"] = ""
+
+    def wants(self, entry: Mapping[str, Any]) -> bool:
+        """Return True if an entry fits; an empty field fits all."""
+        exact = ("who", self.who), ("on", self.on), ("result", self.result)
+        fits = all(not wanted or entry.get(name) == wanted for name, wanted in exact)
+        return fits and str(entry.get("action")).startswith(self.action)
 
 
 class AuditEntries(Gives):
     entries: list[dict[str, Any]]
     """The newest first."""
     next: int
-    """For `before`; 0 at the end."""
+    """For `before`; 0 at the end. With a filter a page may have fewer entries than `limit`, or
+    none, and others follow."""
+
+
+class AuditVerified(Gives):
+    first: int
+    """Number of the oldest line that is kept."""
+    lines: int
+    """Number of the last line in order."""
+    head: str
+    """Its hash, to be compared with `audit_head` in the engine's log."""
+    problem: str
+    """The first line that does not fit, and why; empty if all do."""
 
 
 async def list_users(ask: Ask) -> Users:
@@ -194,8 +220,18 @@ async def remove_key(ask: Ask) -> Done:
 async def read_audit(ask: Ask) -> AuditEntries:
     """Read the audit, the newest entries first."""
     page: AuditPage = ask.query
-    entries, following = await ask.services.run(ask.services.audit.read, page.limit, page.before)
+    read = ask.services.audit.read
+    entries, following = await ask.services.run(read, page.limit, page.before, page.wants)
     return AuditEntries(entries=entries, next=following)
+
+
+async def verify_audit(ask: Ask) -> AuditVerified:
+    """Check that no line of the audit was changed, removed or inserted."""
+    ask.services.paces.take(VERIFY, ask.who.name)
+    found = await ask.services.run(verify, ask.services.audit.path)
+    return AuditVerified(
+        first=found.first, lines=found.lines, head=found.head, problem=found.problem
+    )
 
 
 async def _invitation(ask: Ask, name: str) -> Invitation:
@@ -351,5 +387,15 @@ ENDPOINTS = (
         gives=AuditEntries,
         audit=UNRECORDED,
         does=read_audit,
+    ),
+    Endpoint(
+        "GET",
+        "/audit/verify",
+        may=Permission.AUDIT_READ,
+        scope=_NONE,
+        takes=None,
+        gives=AuditVerified,
+        audit=UNRECORDED,
+        does=verify_audit,
     ),
 )

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from cordboard.accounts import passwords
@@ -114,6 +115,8 @@ class AdminServices:
     history: Callable[[], IndexKeeper | None]
     """The index of calls; None while the engine starts, or if it is off."""
     views: Views
+    scenarios: Path
+    """Folder of the tests that are made of calls."""
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
     alarms: AlarmWatch

@@ -46,9 +46,33 @@ class ToolsOf(Takes):
     context: str | None = Field(None, max_length=100)
 
 
+class ToolFacts(Gives):
+    name: str
+    """Exposed name; `server.*` for a group that offers nothing."""
+    kind: str
+    """Empty if unknown."""
+    origin: str
+    server: str
+    effects: str
+    """Empty for a tool that is offered nowhere; so is `approval`."""
+    approval: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+    offered: bool
+    """True if any of the contexts asked for has it."""
+
+
+class Tool(ToolFacts):
+    why_not: str
+    """Reason why it is not offered; empty when it is."""
+    contexts: list[str]
+    """Those within the caller's scope that offer it."""
+
+
 class Tools(Gives):
     context: str | None
-    tools: list[dict[str, Any]]
+    tools: list[Tool]
 
 
 class Place(Gives):
@@ -61,19 +85,7 @@ class Place(Gives):
     """The changes of its schema for this provider."""
 
 
-class ToolDetails(Gives):
-    name: str
-    kind: str
-    origin: str
-    server: str
-    effects: str
-    """Empty for a tool that is offered nowhere; so is `approval`."""
-    approval: str
-    description: str
-    parameters: dict[str, Any]
-    """JSON Schema of the arguments."""
-    offered: bool
-    """True if any of the places has it."""
+class ToolDetails(ToolFacts):
     places: list[Place]
     """Within the caller's scope."""
 
@@ -102,6 +114,15 @@ class Try(Takes):
         return {"arguments": sorted(names), "approve": self.approve}
 
 
+class Payload(Gives):
+    payload: dict[str, Any]
+    """As the provider's model gets it."""
+    bytes: int
+    """Of the payload as JSON."""
+    cut: list[str]
+    """Parts that were left out or shortened."""
+
+
 class Tried(Gives):
     outcome: str
     status: str
@@ -115,9 +136,8 @@ class Tried(Gives):
     control: dict[str, Any]
     cut: list[str]
     took_ms: int
-    payloads: dict[str, Any]
-    """By kind of provider: `payload` as its model gets it, `bytes`, and the parts that were
-    `cut`."""
+    payloads: dict[str, Payload]
+    """By kind of provider."""
 
 
 class Example(Gives):
@@ -172,29 +192,71 @@ class UsageOf(Takes):
     context: str | None = Field(None, max_length=100)
 
 
+class ToolCounts(Gives):
+    tool: str
+    calls: int
+    ok: int
+    errors: int
+    timeouts: int
+    refused: int
+    cancelled: int
+    cached: int
+    """Answers that were used again."""
+    p50_ms: int
+    p95_ms: int
+    longest_ms: int
+
+
+class ToolTotals(ToolCounts):
+    last_day: str
+
+
+class ToolDay(ToolCounts):
+    day: str
+    context: str
+
+
 class Usage(Gives):
     first_day: str
     last_day: str
     context: str | None
-    tools: list[dict[str, Any]]
-    """`tool`, `calls`, `ok`, `errors`, `timeouts`, `refused`, `cancelled`, `cached`, `p50_ms`,
-    `p95_ms`, `longest_ms`, `last_day`."""
-    rows: list[dict[str, Any]]
-    """The same by `day` and `context`."""
+    tools: list[ToolTotals]
+    rows: list[ToolDay]
+    """The same by day and context."""
 
 
 async def list_tools(ask: Ask) -> Tools:
-    """List the tools of every kind, or those of a context; also those not offered, and why.
-
-    Without a context only for callers whose scope is every context.
-    """
+    """List the tools of every kind, or those of a context; also those not offered, and why."""
     query: ToolsOf = ask.query
-    if query.context is None and not ask.who.rights.everywhere:
-        raise RequestRefused(422, "invalid", "context: give one of those within your scope")
-    if query.context is not None:
-        _known_context(ask, query.context)
-    listing = ask.services.operations.engine.tools(query.context)
-    return await ask.services.run(lambda: Tools(**listing.as_json()))
+    listings = await _listings(ask, _contexts(ask))
+    whole = [ask.services.operations.engine.tools()] if _everywhere(ask) else []
+
+    def made() -> Tools:
+        rows: dict[str, ToolRow] = {}
+        contexts: dict[str, list[str]] = {}
+        for listing in (*whole, *listings.values()):
+            for row in listing.rows:
+                if row.name not in rows or (row.offered and not rows[row.name].offered):
+                    rows[row.name] = row
+                if row.offered and listing.context is not None:
+                    contexts.setdefault(row.name, []).append(listing.context)
+        tools = [Tool(**asdict(row), contexts=contexts.get(row.name, [])) for row in rows.values()]
+        return Tools(context=query.context, tools=tools)
+
+    return await ask.services.run(made)
+
+
+def _contexts(ask: Ask) -> list[str]:
+    """Return the context of the query, or all within the scope. Raises `RequestRefused`."""
+    if ask.query.context is None:
+        return [name for name in ask.services.config().contexts if ask.who.rights.covers(name)]
+    _known_context(ask, ask.query.context)
+    return [ask.query.context]
+
+
+def _everywhere(ask: Ask) -> bool:
+    """Return True if the answer is also about tools that no context lists."""
+    return ask.query.context is None and ask.who.rights.everywhere
 
 
 def _known_context(ask: Ask, context: str) -> None:
@@ -208,14 +270,8 @@ def _known_context(ask: Ask, context: str) -> None:
 async def show_tool(ask: Ask) -> ToolDetails:
     """Show one tool: its schema, and each context and provider, with the reason where it is not
     offered."""
-    query: ToolsOf = ask.query
     config = ask.services.config()
-    if query.context is not None:
-        _known_context(ask, query.context)
-        contexts = [query.context]
-    else:
-        contexts = [name for name in config.contexts if ask.who.rights.covers(name)]
-    tool, listings = await _tool_in(ask, contexts)
+    tool, listings = await _tool_in(ask, _contexts(ask))
 
     def made() -> ToolDetails:
         places = tool_places(tool, config, listings, installed())
@@ -245,10 +301,7 @@ async def _tool_in(ask: Ask, contexts: Sequence[str]) -> tuple[ToolRow, dict[str
     """Return the tool, and the listings of these contexts. Raises `RequestRefused` 404 for one that
     is unknown, or known outside of the caller's scope alone."""
     name, engine = ask.params["name"], ask.services.operations.engine
-    listings: dict[str, ToolListing] = {}
-    for context in contexts:
-        listings[context] = engine.tools(context)
-        await asyncio.sleep(0)  # a listing takes a moment, and calls run meanwhile
+    listings = await _listings(ask, contexts)
     rows = [row for listing in listings.values() for row in listing.rows]
     if ask.who.rights.everywhere:
         rows += engine.tools().rows
@@ -256,6 +309,14 @@ async def _tool_in(ask: Ask, contexts: Sequence[str]) -> tuple[ToolRow, dict[str
     if not found:
         raise RequestRefused(404, "not_there", "there is no such tool")
     return next((row for row in found if row.offered), found[0]), listings
+
+
+async def _listings(ask: Ask, contexts: Sequence[str]) -> dict[str, ToolListing]:
+    listings: dict[str, ToolListing] = {}
+    for context in contexts:
+        listings[context] = ask.services.operations.engine.tools(context)
+        await asyncio.sleep(0)  # a listing takes a moment, and calls run meanwhile
+    return listings
 
 
 async def try_tool(ask: Ask) -> Tried:
@@ -423,8 +484,8 @@ async def tool_usage(ask: Ask) -> Usage:
         first_day=told["from"],
         last_day=told["to"],
         context=told["context"],
-        tools=told["tools"],
-        rows=told["rows"],
+        tools=[ToolTotals(**each) for each in told["tools"]],
+        rows=[ToolDay(**each) for each in told["rows"]],
     )
 
 

@@ -227,6 +227,7 @@ def server_as_json(status: ServerStatus) -> dict[str, Any]:
         "quarantined": list(status.quarantined),
         "restarts": status.restarts,
         "breaker": str(status.breaker),
+        "again_at": None if status.again_at is None else iso_time(status.again_at),
         "last_error": status.last_error,
         "stderr": list(status.stderr[-STDERR_LINES:]),
     }

@@ -34,7 +34,7 @@ from cordboard.calls.media.transcode import understood
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.operator import OperatorControl
 from cordboard.calls.phases import CallPhases
-from cordboard.calls.recording.call_recording import opening
+from cordboard.calls.recording.call_recording import RecordingState, opening
 from cordboard.calls.services import CallServices
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
@@ -196,6 +196,11 @@ class Call:
     def currency(self) -> str:
         """The currency of `cost`; empty when nothing is known."""
         return self._costs.currency
+
+    @property
+    def recording(self) -> RecordingState:
+        """Whether the call is recorded at this moment."""
+        return self._recording.state
 
     @property
     def conversation(self) -> Conversation | None:

@@ -147,6 +147,8 @@ class Offer:
     """Channel variables the source knows: at least `AI_CONTEXT`, `AI_AGENT`, `AI_PROVIDER`."""
     test: CallTest | None = None
     """Set if it is a test; never for callers by telephone."""
+    transport: str = ""
+    """The way of the sound, if the source has several: `audiosocket`, `websocket`, `rtp`, ..."""
 
 
 class MediaOpener(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +25,7 @@ from cordboard.errors import CallRefused, CordboardError
 if TYPE_CHECKING:
     from cordboard.cli.live import LivePrinter
     from cordboard.config.schema import Config
+    from cordboard.history.scenario import Scenario
     from cordboard_testkit.scenario import ScriptLine
     from cordboard_testkit.simulated_call import PlacedCall
 
@@ -40,6 +42,13 @@ def command(
     wav: Annotated[
         list[Path] | None,
         typer.Option(help="A line of the caller as a 16-bit WAV, spoken after the --say lines."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            help="A scenario made from a recorded call: its lines instead of --say and --wav, with "
+            "its interruptions, and its tools are expected."
+        ),
     ] = None,
     via: Annotated[
         Via, typer.Option(help="audiosocket: straight to the engine; sip: through Asterisk.")
@@ -66,13 +75,19 @@ def command(
     Turns, tool calls and the difference between a filler and an answer come from the ledger: of the
     command's own engine, or, with --target, of an engine that runs with the same configuration on
     this machine. Without a ledger, a filler is taken for the answer.
-    Exit status 0 when the call was answered and every line got an answer.
+    Exit status 0 when the call was answered, every line got an answer, and the tools of a scenario
+    were used.
     """
-    lines = Lines(tuple(say or ()), tuple(wav or ()))
+    if scenario is not None and (say or wav):
+        raise typer.BadParameter("--scenario has the lines: leave out --say and --wav")
+    played = _read(scenario) if scenario is not None else None
+    lines = Lines.of(played) if played else Lines(tuple(say or ()), tuple(wav or ()))
     _check(lines, context, via, target, record)
     require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
+    if played is not None and not target:
+        context = context or played.context
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
     if target:
         placed = run_async(
@@ -89,16 +104,34 @@ def command(
         print_json(call_as_json(placed.history))
     elif target:
         _print_from_outside(placed)
-    if not all_answered(placed, lines):
+    answered = all_answered(placed, lines)
+    if not answered or (played is not None and not _same_tools(played, placed)):
         raise typer.Exit(1)
 
 
 class Lines:
-    """The caller's lines."""
+    """The caller's lines.
 
-    def __init__(self, texts: tuple[str, ...], files: tuple[Path, ...]) -> None:
+    `interrupts`: per text, after how many seconds of the agent's answer before it the caller begins
+    to say it; None, and for texts without an entry: at its end.
+    """
+
+    def __init__(
+        self,
+        texts: tuple[str, ...],
+        files: tuple[Path, ...],
+        interrupts: tuple[float | None, ...] = (),
+    ) -> None:
         self.texts = texts
         self.files = files
+        self.interrupts = interrupts
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Lines:
+        """Return the lines of a scenario."""
+        after = (line.interrupts_after_ms for line in scenario.caller)
+        seconds = tuple(None if ms is None else ms / 1000 for ms in after)
+        return cls(tuple(line.says for line in scenario.caller), (), seconds)
 
     async def script(self, voice: Any) -> list[ScriptLine]:
         """Return every line with its audio; `voice` speaks the texts. Raises `AudioFileError`."""
@@ -109,10 +142,31 @@ class Lines:
         from cordboard_testkit.scenario import ScriptLine
 
         script = await render_script(voice, list(self.texts)) if self.texts else []
+        for index, after in enumerate(self.interrupts):
+            script[index] = replace(script[index], interrupts_after=after)
         for path in self.files:
             pcm, _ = read_mono(path, 8000)
             script.append(ScriptLine(path.name, np.frombuffer(pcm, "<i2").astype(np.int16)))
         return script
+
+
+def _read(path: Path) -> Scenario:
+    from cordboard.history.scenario import read_scenario
+
+    return read_scenario(path)
+
+
+def _same_tools(scenario: Scenario, placed: PlacedCall) -> bool:
+    """Return True if the agent used the tools of the scenario; print both if it did not."""
+    used = [use.name for use in placed.history.tools if not use.parent]
+    if used == scenario.tools:
+        return True
+    print(
+        f"cordboard: expected the tools {', '.join(scenario.tools) or '(none)'}; "
+        f"the agent used {', '.join(used) or '(none)'}",
+        file=sys.stderr,
+    )
+    return False
 
 
 def _check(lines: Lines, context: str, via: Via, target: str, record: Path | None) -> None:

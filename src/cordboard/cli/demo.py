@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,7 +26,10 @@ from cordboard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cordboard.config.schema import Config
+    from rich.console import Console
+
+    from cordboard.config.load import LoadedConfig
+    from cordboard.config.schema import AdminUi
     from cordboard_testkit.simulated_call import PlacedCall
 
 CONTEXT = "demo"
@@ -59,24 +66,60 @@ def command(
     """Start the engine, place one spoken call to it, and show the conversation.
 
     Needs no network and no key. Leaves a stereo recording, the ledger and a picture of the call;
-    `cordboard calls` has it too.
+    `cordboard calls` has it too. In a terminal it goes on until Enter, and prints a link to the
+    interface, which shows the call.
     Exit status 0 only if every request of the caller was understood, looked up and spoken.
     """
     require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     begun = time.monotonic()
-    failures = run_async(_demo(loaded.config, via, output, begun))
+    with _interface() as shown:
+        failures = run_async(_demo(loaded, via, output, begun, shown))
     if failures:
         raise typer.Exit(1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Interface:
+    """The admin port of the demo, and the token of its only person."""
+
+    settings: AdminUi
+    token: str
+
+
+@contextlib.contextmanager
+def _interface() -> Iterator[_Interface | None]:
+    """Make a person for the interface, gone at the end; None if nobody would look at it: the output
+    is no terminal, or the interface is not built."""
+    from cordboard.accounts.rights import EVERYWHERE, Grant, Role
+    from cordboard.accounts.store import Accounts
+    from cordboard.admin.page import ASSETS, INDEX
+    from cordboard.config.schema import AdminUi
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and (ASSETS / INDEX).exists()):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="cordboard-demo-") as folder:
+        accounts = Accounts(Path(folder))
+        accounts.add("demo", Role.ADMIN, [*Grant], EVERYWHERE)
+        token = accounts.reset("demo")
+        accounts.close()
+        settings = AdminUi(enabled=True, port=0, data=Path(folder), edit="off")
+        yield _Interface(settings, token)
+
+
 async def _demo(
-    config: Config, via: Literal["audiosocket", "sip"], output: Path, begun: float
+    loaded: LoadedConfig,
+    via: Literal["audiosocket", "sip"],
+    output: Path,
+    begun: float,
+    shown: _Interface | None,
 ) -> list[str]:
     from rich.console import Console
 
-    from cordboard.cli.live import LivePrinter, latency_table
+    from cordboard.cli.live import LivePrinter
+    from cordboard.config.load import ConfigSource
     from cordboard_testkit.caller_voice import render_script
     from cordboard_testkit.simulated_call import bench, make_folder, save, voice_of
 
@@ -88,26 +131,64 @@ async def _demo(
 
     progress("starting")
     await asyncio.to_thread(make_folder, output)
-    folder = config.calls.directory
-    async with bench(config, CONTEXT, via, folder, printer.take, progress) as place:
+    folder = loaded.config.calls.directory
+    settings = None if shown is None else shown.settings
+    source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
+    async with bench(
+        loaded.config,
+        *(CONTEXT, via, folder, printer.take, progress),
+        page=settings,
+        source=None if shown is None else source,
+    ) as place:
         spoken = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
         script = [
             replace(line, interrupts_after=step.interrupts_after)
             for line, step in zip(spoken, SCRIPT, strict=True)
         ]
         placed = await place.place(CONTEXT, script, on_line=printer.caller_says)
-    printer.finish()
+        printer.finish()
+        failures = verdict(placed)
+        _report(console, placed, save(placed, output), failures, time.monotonic() - begun)
+        if shown is not None:
+            console.print("\nThe call in the interface (the link works once):")
+            console.print(f"  http://127.0.0.1:{place.engine.admin_port}/#link={shown.token}")
+            console.print("Enter ends the demo.")
+            await _enter()
+    return failures
+
+
+def _report(
+    console: Console,
+    placed: PlacedCall,
+    files: list[tuple[str, Path]],
+    failures: list[str],
+    seconds: float,
+) -> None:
+    from cordboard.cli.live import latency_table
+
     console.print()
     console.print(latency_table(placed.history))
-    for what, path in save(placed, output):
+    for what, path in files:
         console.print(f"{what:12} {path}")
-    failures = verdict(placed)
     console.print()
     for failure in failures:
         console.print(f"[red]FAILED[/]  {failure}")
     if not failures:
-        console.print(f"[green]The call went right.[/] ({time.monotonic() - begun:.1f} s in all)")
-    return failures
+        console.print(f"[green]The call went right.[/] ({seconds:.1f} s in all)")
+
+
+async def _enter() -> None:
+    """Wait for Enter, the end of the input, or Ctrl-C, which is a regular end, too."""
+    loop, typed = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), typed.set)
+    try:
+        await typed.wait()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.uncancel() > 0:
+            raise
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
 
 
 def verdict(placed: PlacedCall) -> list[str]:

@@ -49,19 +49,31 @@ class Conflict:
     base: str
     ours: str
     theirs: str
+    at: int
+    """1-based line of `ours` in `PublishConflict.with_ours`."""
 
 
 class PublishConflict(CordboardError):
     """The file has changed since the text to publish was begun. Its texts have holes in place of
     secrets."""
 
-    def __init__(self, theirs: str, digest: str, merged: str | None, conflicts: list[Conflict]):
+    def __init__(
+        self,
+        theirs: str,
+        digest: str,
+        merged: str | None = None,
+        with_ours: str | None = None,
+        conflicts: Sequence[Conflict] = (),
+    ):
         self.theirs = theirs
         """Text of the file now."""
         self.digest = digest
         """Its digest, the base of the next attempt."""
         self.merged = merged
         """Both changes in one text; None if they touch the same lines, or the base is unknown."""
+        self.with_ours = with_ours
+        """Both changes in one text, ours where they touch the same lines: for a person to decide
+        about the conflicts. None if the base is unknown."""
         self.conflicts = conflicts
         how = (
             "both changes can be merged"
@@ -144,18 +156,19 @@ def _conflict(
     try:
         begun_with = _hidden(versions.content(base), known)
     except (NotThere, ConfigError):
-        return PublishConflict(theirs.text, digest, None, [])
+        return PublishConflict(theirs.text, digest)
     secrets = begun_with.secrets
     if not HOLE.search(text):
         try:
             ours = hide(text, known(text))
         except ConfigError:  # not YAML: no secrets can be found in it
-            return PublishConflict(theirs.text, digest, None, [])
+            return PublishConflict(theirs.text, digest)
         text, secrets = ours.text, ours.secrets
-    merged, conflicts = merge(begun_with.text, text, theirs.text)
+    with_ours, conflicts = merge(begun_with.text, text, theirs.text)
     if not secrets == begun_with.secrets == theirs.secrets:  # a hole has several meanings
-        merged = None
-    return PublishConflict(theirs.text, digest, merged, conflicts)
+        return PublishConflict(theirs.text, digest, conflicts=conflicts)
+    merged = None if conflicts else with_ours
+    return PublishConflict(theirs.text, digest, merged, with_ours, conflicts)
 
 
 # Writing.
@@ -220,9 +233,9 @@ def _overwrite(path: Path, content: bytes) -> None:
 # Merging.
 
 
-def merge(base: str, ours: str, theirs: str) -> tuple[str | None, list[Conflict]]:
-    """Return a text with the changes of both sides, by lines (diff3); None and the conflicts if
-    they touch the same lines differently."""
+def merge(base: str, ours: str, theirs: str) -> tuple[str, list[Conflict]]:
+    """Return a text with the changes of both sides, by lines (diff3), and the conflicts: the lines
+    that they change differently, for which the text has ours."""
     lines = [text.splitlines(keepends=True) for text in (base, ours, theirs)]
     merged: list[str] = []
     conflicts: list[Conflict] = []
@@ -235,10 +248,12 @@ def merge(base: str, ours: str, theirs: str) -> tuple[str | None, list[Conflict]
         elif other == old:
             merged += mine
         else:
-            conflicts.append(Conflict(at[0] + 1, *("".join(part) for part in (old, mine, other))))
+            parts = ("".join(part) for part in (old, mine, other))
+            conflicts.append(Conflict(at[0] + 1, *parts, at=len(merged) + 1))
+            merged += mine
         merged += lines[0][start : start + length]
         at = start + length, our_start + length, their_start + length
-    return (None if conflicts else "".join(merged)), conflicts
+    return "".join(merged), conflicts
 
 
 def _ends(*texts: Sequence[str]) -> tuple[int, int, int, int]:

@@ -17,6 +17,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_valid
 
 from cordboard.config.alarms import Alarms
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
+from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Listening, Recording, Silence, TurnTaking
 from cordboard.config.mcp import Mcp
@@ -450,8 +451,16 @@ class Rtp(Section):
 class Context(Section):
     """A persona: its prompt, provider, tools and rules."""
 
-    prompt: str = Field("", description="System prompt; may use {call variables}.")
-    greeting: str = Field("", description="First sentence of the agent; may use {call variables}.")
+    prompt: str = Field(
+        "",
+        json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
+        description="System prompt; may use {call variables}.",
+    )
+    greeting: str = Field(
+        "",
+        json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
+        description="First sentence of the agent; may use {call variables}.",
+    )
     provider: Name | None = Field(
         None,
         json_schema_extra={"reference": "providers"},

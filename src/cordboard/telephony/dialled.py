@@ -14,6 +14,8 @@ from cordboard.calls.offer import Media
 class Dialled:
     """A call that Asterisk is to make to an extension of its dialplan."""
 
+    call_id: str
+    """Id of the call if the engine answers it at the extension's end."""
     extension: str
     """`EXTENSION@CONTEXT`."""
     number: str

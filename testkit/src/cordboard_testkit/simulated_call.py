@@ -24,7 +24,8 @@ from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, find, ledgers, read_lines
 from cordboard.calls.picture import draw
-from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
+from cordboard.config.load import ConfigSource
+from cordboard.config.schema import AdminUi, Asterisk, AudioSocket, Config, Health
 from cordboard.errors import AsteriskError, CallOver, CallRefused, ConfigError, ConfigProblem
 from cordboard.runtime.engine import Engine
 from cordboard.vendors.local.models import load_offline_models
@@ -122,9 +123,12 @@ async def bench(
     progress: Callable[[str], None] = lambda _: None,
     *,
     sheds_load: bool = True,
+    page: AdminUi | None = None,
+    source: ConfigSource | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine with `config` on free ports; its ledgers go to `directory`. Without `sheds_load` it
-    takes calls however busy the machine is."""
+    takes calls however busy the machine is. `page`: its admin port, in place of that of `config`;
+    None: it has none. `source`: the file that the page shows."""
     if context not in config.contexts:
         known = ", ".join(config.contexts)
         raise ConfigError([ConfigProblem(f"there is no context {context!r}; known: {known}")])
@@ -135,7 +139,7 @@ async def bench(
             begun = time.monotonic()
             asterisk = await stack.enter_async_context(AsteriskInstance())
             progress(f"Asterisk is up ({time.monotonic() - begun:.1f} s)")
-        config = _on_free_ports(config, context, directory, asterisk)
+        config = _on_free_ports(config, context, directory, asterisk, page or AdminUi())
         heard: list[tuple[str, float]] = []
 
         def listen(call_id: str, at_ms: int, event: LedgerEvent) -> None:
@@ -145,7 +149,7 @@ async def bench(
                 listener(call_id, at_ms, event)
 
         begun = time.monotonic()
-        engine = Engine(config, listen, sheds_load=sheds_load)
+        engine = Engine(config, listen, source, sheds_load=sheds_load)
         await engine.start()
         stack.push_async_callback(engine.stop, 0.0)
         progress(f"the engine is ready ({time.monotonic() - begun:.1f} s)")
@@ -246,7 +250,7 @@ def _ledger_of(directory: Path, offer: Mapping[str, str], since: float) -> list[
 
 
 def _on_free_ports(
-    config: Config, context: str, directory: Path, asterisk: AsteriskInstance | None
+    config: Config, context: str, directory: Path, asterisk: AsteriskInstance | None, page: AdminUi
 ) -> Config:
     ari = None
     if asterisk is not None:
@@ -263,6 +267,7 @@ def _on_free_ports(
             "health": Health(port=0),
             "audiosocket": _port_for(None if asterisk is not None else context),
             "asterisk": ari,
+            "admin": config.admin.model_copy(update={"ui": page}),
             "calls": config.calls.model_copy(update={"directory": directory}),
         }
     )

@@ -3,10 +3,11 @@
     python call_everybody.py FOLDER
 
 FOLDER gets `calls/` with ledgers and recordings, `admin/versions/` with the configuration of these
-calls, and `lines/` with the sound of LINES, for callers in the tests. An engine with the hotel's configuration takes the calls, behind
-a real Asterisk; the callers have SIP phones and the engine's own voice. One interrupts, one waits
-for a slow tool, one meets a failing tool, one is passed on to a second phone, one asks about the
-weather, and one is refused.
+calls, and `lines/` with the sound of LINES, for callers in the tests.
+
+An engine with the hotel's configuration takes the calls, behind a real Asterisk; the callers have
+SIP phones and the engine's own voice. One interrupts, one waits for a slow tool, one meets a broken
+tool, one is passed on to a second phone, one asks about the weather, and one is refused.
 """
 
 from __future__ import annotations

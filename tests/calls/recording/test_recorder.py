@@ -383,7 +383,9 @@ def test_nothing_is_kept_before_the_key_of_consent(tmp_path: Path) -> None:
         await media.say(CALLER * 8000)
         media.press("2")
         assert not stage.of(events.RecordingStarted)
+        assert stage.call.recording == "asking"
         media.press("1")
+        assert stage.call.recording == "on"
         await media.say(b"\x33\x33" * 8000)
         media.press("1")
         await hang_up(stage)
@@ -415,6 +417,7 @@ def test_a_call_is_paused_and_goes_on(tmp_path: Path) -> None:
             await media.say(word * 8000)
             paused = stage.call.line.pause_recording if word == b"\x11\x11" else None
             assert (paused or stage.call.line.resume_recording)()
+            assert stage.call.recording == ("paused" if paused else "on")
         await hang_up(stage)
 
     stage = play_call(tmp_path, FakeAgent, scenario, context=RECORDED)

@@ -164,16 +164,20 @@ async def test_a_server_that_was_given_up_is_tried_again_by_itself_after_the_win
 async def test_a_server_that_was_given_up_is_started_at_the_operators_word(
     start: Start, again: str
 ) -> None:
-    server = await start("exits", wait=False, restart={"max_restarts": 0})
+    server = await start("exits", wait=False, restart={"max_restarts": 0, "window_ms": 600_000})
     await until(lambda: server.state is ServerState.FAILED)
+    down = server.status()
+    assert down.again_at == pytest.approx(down.since + 600, abs=30)
     server.config = server.config.model_copy(
         update={"command": tuple(word for word in server.config.command if word != "exits")}
     )
     if again == "stop and start":
         await server.stop()
         assert server.state is ServerState.STOPPED
+        assert server.status().again_at is None
     server.start()
     assert await server.wait_ready(READY_SECONDS)
+    assert server.status().again_at is None
 
 
 async def test_a_server_that_was_given_up_is_tried_afresh_by_a_restart(start: Start) -> None:

@@ -39,7 +39,8 @@ class Page:
         order = Order(
             owner="otto", context="desk", format="ulaw", extension=extension, number="4711", **order
         )
-        self.media = self.browser.connect(self.browser.order(order), self)
+        self.call_id = self.browser.order(order)
+        self.media = self.browser.connect(self.call_id, self)
         self._speaking = asyncio.create_task(self._speak())
 
     def send(self, frame: str | bytes) -> None:
@@ -98,7 +99,7 @@ async def test_sound_and_keys_go_through_the_dialplan_and_the_page_hangs_up(aste
     call = await board.exchange.next_up()
     offer = call.offer
     assert offer.test == CallTest(), "left out of statistics"
-    assert offer.source == "asterisk"
+    assert (offer.source, offer.call_id) == ("asterisk", page.call_id)
     assert offer.caller_number == "4711"
     assert offer.variables["AI_CONTEXT"] == "sales", "the dialplan decides"
     await until(lambda: page.hears_itself)
@@ -171,4 +172,4 @@ async def test_the_source_stops_under_a_relay(asterisk, open_board):
 def _nowhere():
     from cordboard.telephony.dialled import Dialled
 
-    return Dialled("nobody@from-test", "", "", Counter())
+    return Dialled("", "nobody@from-test", "", "", Counter())

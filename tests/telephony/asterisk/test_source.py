@@ -30,7 +30,7 @@ async def test_a_caller_is_offered_with_number_name_and_variables(asterisk, open
     async with open_board(asterisk) as board, SipPhone("4711") as phone:
         call = await phone.call(asterisk.sip_uri("early"))
         offer = (await board.exchange.next()).offer
-        assert offer.source == "asterisk"
+        assert (offer.source, offer.transport) == ("asterisk", "audiosocket")
         assert offer.called_number == "early"
         assert offer.caller_number == "4711"
         assert offer.variables == {

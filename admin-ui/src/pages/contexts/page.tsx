@@ -1,6 +1,414 @@
+// Contexts and configuration: a draft of the file, edited as a form and as YAML; publishing; versions.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+
+import { keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
+import { Answer, Loading, Problem } from "../../parts/answer.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
+import { Confirm } from "../../parts/dialog.tsx";
 import { Page } from "../../parts/page.tsx";
-import { words } from "../../words/shell.ts";
+import { Time } from "../../parts/time.tsx";
+import { toast } from "../../parts/toast.tsx";
+import { words } from "../../words/contexts.ts";
+import { ConflictDialog } from "./conflict.tsx";
+import { type Clash, deskOf, isPassing, newId, rootOf, savedDraft } from "./data.ts";
+import { type Begin, Draft, type State } from "./draft.ts";
+import type { YamlEditor } from "./editor.ts";
+import { LeaveDialog } from "./leave.tsx";
+import { PublishDialog, type Published, ResultBar } from "./publish.tsx";
+import type { Root } from "./schema.ts";
+import { type Search, search } from "./search.ts";
+import type { Part } from "./sections.ts";
+import { Versions } from "./versions.tsx";
+import { Workbench } from "./workbench.tsx";
+
+type Config = Schema<"Configuration">;
+
+const CONFIG = "/api/v1/config";
+/** In the address, the single values at the top of the file. */
+const GENERAL = "general";
 
 export default function ContextsPage() {
-  return <Page title={words.pages.contexts}>{null}</Page>;
+  const { tab, from, to } = useAddress().search;
+  const { go } = useAddress();
+  const [report, setReport] = useState<Published>();
+  const queries = useQueryClient();
+  const published = async (done: Published) => {
+    setReport(done);
+    await Promise.all(
+      ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map((each) =>
+        queries.invalidateQueries({ queryKey: keyOf(each) }),
+      ),
+    );
+  };
+  const bar = report && <ResultBar report={report} onDismiss={() => setReport(undefined)} />;
+  if (tab === "versions") {
+    return (
+      <Page
+        title={words.versions}
+        actions={
+          <Button icon="edit" onClick={() => go({ tab: undefined, from: undefined, to: undefined })}>
+            {words.edit}
+          </Button>
+        }
+      >
+        <div className="-mx-6 phone:-mx-4">
+          {bar}
+          <Versions
+            from={from}
+            to={to}
+            onCompare={(one, other) => go({ from: one, to: other })}
+            onRestored={(done) => void published(done)}
+          />
+        </div>
+      </Page>
+    );
+  }
+  return <Editing bar={bar} onPublished={published} />;
+}
+
+/** Loads the file, its schema and the draft of the address. */
+function Editing(props: { bar: React.ReactNode; onPublished: (report: Published) => Promise<void> }) {
+  const { search, go } = useAddress();
+  const config = useGet(CONFIG, {}, { staleTime: Number.POSITIVE_INFINITY });
+  const schema = useGet("/api/v1/config/schema", {}, { staleTime: Number.POSITIVE_INFINITY });
+  const [own, setOwn] = useState(newId);
+  const id = search.draft ?? own;
+  const begin = useBegin(id === own ? undefined : id, config.data);
+  const gone = begin.error instanceof Refused && begin.error.status === 404;
+  useEffect(() => {
+    if (!gone) return;
+    toast.bad(words.draft.gone);
+    go({ draft: undefined }, true);
+  }, [gone, go]);
+  const failed = (gone ? undefined : begin.error) ?? schema.error;
+  if (failed) {
+    return (
+      <Page title={words.title}>
+        <Problem error={failed} />
+      </Page>
+    );
+  }
+  if (!config.data || !schema.data || !begin.data) {
+    return (
+      <Page title={words.title}>
+        <Answer query={config}>{() => <Loading />}</Answer>
+      </Page>
+    );
+  }
+  return (
+    <Desk
+      key={`${id} ${config.data.digest}`}
+      id={id}
+      config={config.data}
+      root={rootOf(schema.data)}
+      begin={begin.data}
+      bar={props.bar}
+      onOver={async (report) => {
+        setOwn(newId());
+        go({ draft: undefined }, true);
+        if (report) await props.onPublished(report);
+      }}
+      onLeave={() => setOwn(newId())}
+    />
+  );
+}
+
+/** What the draft begins with: the saved one of the address, else the file. */
+function useBegin(saved: string | undefined, config: Config | undefined) {
+  const query = useQuery({
+    queryKey: ["draft to edit", saved, config?.digest],
+    queryFn: () => (saved && config ? savedDraft(saved, config) : null),
+    enabled: saved !== undefined && config !== undefined,
+    retry: false,
+    gcTime: 0, // it changes while it is edited
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const file = useMemo<Begin | undefined>(
+    () =>
+      config && { text: config.text, base: config.digest, original: config.text, verdict: config, stale: false },
+    [config],
+  );
+  return saved ? { data: query.data ?? undefined, error: query.error } : { data: file, error: null };
+}
+
+interface DeskProps {
+  id: string;
+  config: Config;
+  root: Root;
+  begin: Begin;
+  bar: React.ReactNode;
+  /** The draft was published (with a report) or discarded. */
+  onOver: (report?: Published) => Promise<void>;
+  /** The person goes on without the draft. */
+  onLeave: () => void;
+}
+
+function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
+  const { context, search, go, open } = useAddress();
+  const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
+  const state = useSyncExternalStore(draft.subscribe, draft.state);
+  const editor = useRef<YamlEditor>(null);
+  const [asking, setAsking] = useState<"publish" | "discard" | Clash>();
+  const close = () => setAsking(undefined);
+  const hasText = config.text !== "";
+  const why = useReadOnly(config);
+  const changed = state.text !== state.original;
+  const removed = useSend("delete", "/api/v1/drafts/{draft}", { stale: ["/api/v1/drafts"], quiet: true });
+  useEffect(() => {
+    if (changed && search.draft !== id) go({ draft: id }, true);
+  }, [changed, search.draft, id, go]);
+  useEffect(
+    () => () => {
+      void draft.flush().then(() => draft.close());
+    },
+    [draft],
+  );
+  const over = async (report?: Published) => {
+    close();
+    await draft.close();
+    await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
+    await onOver(report);
+  };
+  const inPath = context === undefined ? undefined : `contexts.${context}`;
+  const key = search.at === GENERAL ? "" : (search.at ?? inPath);
+  return (
+    <Page
+      title={words.title}
+      fills
+      aside={<DraftState state={state} changed={changed} version={config.version} />}
+      actions={
+        <Actions
+          id={id}
+          part={context}
+          changed={changed}
+          readOnly={why !== ""}
+          editor={editor}
+          onAsk={setAsking}
+          onVersions={() => go({ tab: "versions" })}
+        />
+      }
+    >
+      {bar}
+      <Notes why={why} stale={state.stale} config={config} hasDraft={search.draft !== undefined} />
+      {!hasText && config.problems.length > 0 && <NotYaml config={config} />}
+      <Workbench
+        draft={draft}
+        state={state}
+        root={root}
+        readOnly={why !== ""}
+        hasText={hasText}
+        part={key}
+        onPart={open}
+        editor={editor}
+      />
+      {asking === "publish" && (
+        <PublishDialog
+          state={state}
+          before={begin.stale ? undefined : config.tree}
+          onClose={close}
+          onClash={setAsking}
+          onPublished={(report) => void over(report)}
+        />
+      )}
+      {asking === "discard" && (
+        <Confirm
+          title={words.draft.discardTitle}
+          about={words.draft.discardAbout}
+          confirm={words.draft.discard}
+          danger
+          onClose={close}
+          onConfirm={() => void over()}
+        />
+      )}
+      {typeof asking === "object" && (
+        <ConflictDialog
+          clash={asking}
+          text={state.text}
+          onClose={close}
+          onMerged={(text) => {
+            const { theirs, digest } = asking;
+            draft.rebase({ text, base: digest, original: theirs, verdict: state.verdict, stale: false });
+            editor.current?.setText(text);
+            setAsking("publish");
+          }}
+        />
+      )}
+      <LeaveDialog
+        draft={draft}
+        id={id}
+        changed={changed}
+        onLeave={onLeave}
+        onDiscard={() => removed.mutateAsync({ path: { draft: id } })}
+      />
+    </Page>
+  );
+}
+
+/** Why the page only shows; empty if it can change. */
+function useReadOnly(config: Config): string {
+  const may = useMay("config.draft");
+  const wide = useWide();
+  if (!may) return words.readOnly.viewer;
+  if (config.text === "") return config.problems.length ? words.readOnly.notYaml : words.readOnly.limited;
+  return wide ? "" : words.readOnly.narrow;
+}
+
+function DraftState({ state, changed, version }: { state: State; changed: boolean; version: string }) {
+  return (
+    <span className="flex items-center gap-2 text-xs text-muted">
+      {version && (
+        <code className="font-mono" title={version}>
+          {version.slice(0, 12)}
+        </code>
+      )}
+      {changed && (
+        <span role="status">
+          <Badge tone={state.saved === "failed" ? "bad" : "accent"}>{words.draft[state.saved]}</Badge>
+        </span>
+      )}
+    </span>
+  );
+}
+
+interface ActionsProps {
+  id: string;
+  part: string | undefined;
+  changed: boolean;
+  readOnly: boolean;
+  editor: React.RefObject<YamlEditor | null>;
+  onAsk: (what: "publish" | "discard") => void;
+  onVersions: () => void;
+}
+
+function Actions({ id, part, changed, readOnly, editor, onAsk, onVersions }: ActionsProps) {
+  const mayTry = useMay("try.chat");
+  return (
+    <>
+      {!readOnly && (
+        <span className="flex">
+          <IconButton label={words.undo} icon="undo" onClick={() => editor.current?.undo()} />
+          <IconButton label={words.redo} icon="redo" onClick={() => editor.current?.redo()} />
+        </span>
+      )}
+      <Button icon="clock" onClick={onVersions}>
+        {words.versions}
+      </Button>
+      {changed && !readOnly && (
+        <>
+          {mayTry && (
+            <LinkButton
+              to="/try"
+              search={{ draft: id, ...(part ? { context: part } : {}) } as never}
+              icon="play"
+            >
+              {words.draft.tryIt}
+            </LinkButton>
+          )}
+          <Button onClick={() => onAsk("discard")}>{words.draft.discard}</Button>
+        </>
+      )}
+      {!readOnly && (
+        <Button look="primary" disabled={!changed} onClick={() => onAsk("publish")}>
+          {words.publish.button}
+        </Button>
+      )}
+    </>
+  );
+}
+
+/** What a person should know before working here. */
+function Notes(props: { why: string; stale: boolean; config: Config; hasDraft: boolean }) {
+  const { why, stale, config, hasDraft } = props;
+  const mayDraft = useMay("config.draft");
+  return (
+    <div className="grid gap-2 px-6 empty:hidden phone:px-4">
+      {why && <p className="mb-2 text-muted">{why}</p>}
+      {!why && config.reason && <p className="mb-2 text-muted">{config.reason}</p>}
+      {stale && <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>}
+      {mayDraft && !why && !hasDraft && <SavedDrafts />}
+    </div>
+  );
+}
+
+/** Drafts of one's own that are not published yet; the newest first. */
+function SavedDrafts() {
+  const { go } = useAddress();
+  const drafts = useGet("/api/v1/drafts");
+  const remove = useSend("delete", "/api/v1/drafts/{draft}", { stale: ["/api/v1/drafts"] });
+  const [newest, ...more] = [...(drafts.data?.drafts ?? [])].sort((one, two) =>
+    two.saved_at.localeCompare(one.saved_at),
+  );
+  if (!newest) return null;
+  return (
+    <div className="mb-2 flex flex-wrap items-center gap-2 rounded-md bg-accent-soft px-3 py-1.5">
+      <span className="flex-1">
+        {words.draft.found} <Time at={newest.saved_at} />
+        {newest.stale && `, ${words.draft.changedSince}`}
+        {more.length > 0 && ` ${words.draft.more(more.length)}`}
+      </span>
+      <Button small onClick={() => go({ draft: newest.id })}>
+        {words.draft.proceed}
+      </Button>
+      <Button small look="quiet" onClick={() => remove.mutate({ path: { draft: newest.id } })}>
+        {words.draft.discard}
+      </Button>
+    </div>
+  );
+}
+
+function NotYaml({ config }: { config: Config }) {
+  return (
+    <ul className="px-6 pb-3 text-bad phone:px-4">
+      {config.problems.map((each) => (
+        <li key={`${each.line} ${each.message}`}>
+          {words.line(each.line ?? 1)}: {each.message}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const wide = () => window.matchMedia("(width >= 56.25rem)");
+
+/** True if there is room to edit. */
+function useWide(): boolean {
+  return useSyncExternalStore(
+    (looker) => {
+      const query = wide();
+      query.addEventListener("change", looker);
+      return () => query.removeEventListener("change", looker);
+    },
+    () => wide().matches,
+  );
+}
+
+/** The address of the page, and ways to change it. */
+function useAddress() {
+  const { context } = useParams({ strict: false });
+  const raw = useSearch({ strict: false });
+  const navigate = useNavigate();
+  return useMemo(() => {
+    const now = search({ ...raw });
+    const go = (more: Search, replace = false) =>
+      void navigate({ to: ".", search: { ...now, ...more } as never, replace });
+    const open = (part: Part, replace: boolean) => {
+      const [top, name] = part.path;
+      const inPath = top === "contexts" && part.path.length === 2;
+      if (inPath) {
+        void navigate({
+          to: "/contexts/$context",
+          params: { context: String(name) },
+          search: { ...now, at: undefined },
+          replace,
+        });
+      } else {
+        void navigate({ to: "/contexts", search: { ...now, at: part.key || GENERAL }, replace });
+      }
+    };
+    return { context, search: now, go, open };
+  }, [context, raw, navigate]);
 }

@@ -63,6 +63,11 @@ class CallSound:
         """The format of both directions."""
         return self._media.format
 
+    @property
+    def secret(self) -> bool:
+        """True while a secret is being entered, which recorders and agent do not get."""
+        return self._secret
+
     def listen(self, listener: Frames) -> None:
         """Set the listener for the caller's sound: the agent."""
         self._listener = listener

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Literal
 
 import structlog
 
@@ -23,6 +24,8 @@ from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
 from cordboard.config.conversation import Listening, Recording
 
 log = structlog.get_logger()
+
+RecordingState = Literal["off", "asking", "on", "paused", "muted"]
 
 INTERVAL = 1.0
 """Seconds between two pieces handed to the writer; a crash loses that much, plus what is held
@@ -64,6 +67,17 @@ class CallRecording:
         self._recorder: Recorder | None = None
         self._file: RecordingFile | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def state(self) -> RecordingState:
+        """Whether the call is recorded at this moment. `asking`: the caller may still consent;
+        `muted`: the caller enters a secret."""
+        if self._recorder is None:
+            may_begin = self._file is None and self._sound is not None and self._settings.enabled
+            return "asking" if may_begin else "off"
+        if self._recorder.paused:
+            return "paused"
+        return "muted" if self._sound is not None and self._sound.secret else "on"
 
     def connect(self, sound: CallSound) -> None:
         """Connect the call's sound and start recording, unless a key has to be pressed first."""

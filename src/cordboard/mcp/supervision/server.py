@@ -79,6 +79,7 @@ class SupervisedServer:
         lazy = config.start == "lazy"
         self.state = ServerState.IDLE if lazy else ServerState.STOPPED
         self._since = time.time()
+        self._again_at: float | None = None
         self._last_error = ""
         self._restarts = 0
         self._life: Life | None = None
@@ -119,6 +120,7 @@ class SupervisedServer:
             last_error=self._last_error,
             stderr=self._stderr.lines,
             breaker=life.breaker if life else BreakerState.CLOSED,
+            again_at=self._again_at,
         )
 
     def start(self) -> None:
@@ -316,8 +318,12 @@ class SupervisedServer:
                 log.warning(
                     "mcp_server_down", server=self.id, error=self._last_error, pause_ms=pause_ms
                 )
-            if await happens(self._stop, pause):
-                return
+            self._again_at = time.time() + pause
+            try:
+                if await happens(self._stop, pause):
+                    return
+            finally:
+                self._again_at = None
             self._restarts += 1
             self._observer.mcp_server_restarted(self.id)
 

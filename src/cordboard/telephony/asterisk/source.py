@@ -65,6 +65,7 @@ class AsteriskSource:
         connect.
         """
         self._app = config.app
+        self._transport = config.media
         self._path = path
         self._on_offer = on_offer
         self._on_reached = on_reached
@@ -96,6 +97,8 @@ class AsteriskSource:
         choose a channel's id: only ARI users with write access and AMI's Originate can."""
         self._of_a_test = re.compile(rf"{prefix}-caller")
         """Ids of the channels that `dial` sends into the dialplan."""
+        self._dialled: dict[str, str] = {}
+        """Ids of the calls that `dial` expects here, by the channel that was dialled."""
 
     async def start(self) -> None:
         """Begin connecting. Returns at once; `state` shows when the connection is up."""
@@ -151,6 +154,7 @@ class AsteriskSource:
         call_id = uuid4()
         prefix = f"cordboard-{self._app}-{call_id}"
         line = self._line(Channel(f"{prefix}-dialled", state="Up"), call_id)
+        self._dialled[line.channel_id] = dialled.call_id
         try:
             try:
                 await self._ari.request(
@@ -243,9 +247,11 @@ class AsteriskSource:
             return
         variables = {name: value for name, value in zip(names, values, strict=True) if value}
         dialled = one_line(variables.pop(_DIALLED, "")) or channel.exten
+        other_end = channel.id.removesuffix("caller") + "dialled"
         self._on_offer(
             Offer(
-                call_id=str(line.call_id),
+                # Once: the same channel may come back while its first call still ends.
+                call_id=self._dialled.pop(other_end, str(line.call_id)),
                 source="asterisk",
                 media=line.open_media,
                 control=line,
@@ -254,10 +260,12 @@ class AsteriskSource:
                 called_number=dialled,
                 variables=variables,
                 test=CallTest() if self._of_a_test.fullmatch(channel.id) else None,
+                transport=self._transport,
             )
         )
 
     def _released(self, line: AsteriskLine) -> None:
+        self._dialled.pop(line.channel_id, None)
         for key in (line.channel_id, line.media_id):
             if self._lines.get(key) is line:
                 del self._lines[key]

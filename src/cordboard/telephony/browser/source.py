@@ -106,6 +106,11 @@ class BrowserCalls:
         order, _ = self._orders.get(call_id, (None, None))
         return order if order is not None and order.owner == owner else None
 
+    def is_call_of(self, call_id: str, owner: str) -> bool:
+        """Return True if it is a live call of this person's page."""
+        order, _ = self._live.get(call_id, (None, None))
+        return order is not None and order.owner == owner
+
     def connect(self, call_id: str, link: PageLink) -> BrowserMedia:
         """Begin the call of an order whose page is here. The owner of `link` calls `received` and
         `gone` of the media. Raises `KeyError` if there is no such order."""
@@ -146,6 +151,7 @@ class BrowserCalls:
 
     def _begin_relay(self, call_id: str, order: Order, media: BrowserMedia) -> None:
         dialled = Dialled(
+            call_id,
             order.extension,
             order.number,
             order.name,

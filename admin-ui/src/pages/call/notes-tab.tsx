@@ -1,0 +1,208 @@
+// What people add to a call: a review, tags, notes. Two people at once do not overwrite each other:
+// each change names the revision that was shown.
+import { type FormEvent, useEffect, useState } from "react";
+
+import { Refused, useSend } from "../../app/api.ts";
+import { useMay, useSession } from "../../app/session.ts";
+import { Button, IconButton } from "../../parts/button.tsx";
+import { Field, Select, TextArea, TextInput } from "../../parts/field.tsx";
+import { Time } from "../../parts/time.tsx";
+import { toast } from "../../parts/toast.tsx";
+import { words } from "../../words/call.ts";
+import type { Shown } from "./shown.ts";
+
+const CALL = "/api/v1/calls/{call_id}";
+const STALE = [CALL, "/api/v1/calls", "/api/v1/calls/facets"] as const;
+
+/** What the three forms share: where to send a change, and what to do when somebody was faster. */
+function useChange<P extends "notes" | "tags" | "review">(
+  shown: Shown,
+  part: P,
+  onDone: () => void,
+) {
+  const { refresh } = shown;
+  const send = useSend("put", `${CALL}/${part}`, {
+    stale: STALE,
+    quiet: true,
+    onDone: () => {
+      toast(words.notes.saved);
+      onDone();
+    },
+  });
+  const { error } = send;
+  useEffect(() => {
+    if (!error) return;
+    const conflict = error instanceof Refused && error.refusal.code === "conflict";
+    toast.bad(conflict ? words.notes.changed : error.message);
+    if (conflict) refresh();
+  }, [error, refresh]);
+  return send;
+}
+
+export function NotesTab({ shown }: { shown: Shown }) {
+  return (
+    <div className="grid gap-6 px-4 pb-4">
+      <Review shown={shown} key={shown.call.notes_revision} />
+      <Tags shown={shown} />
+      <NoteList shown={shown} />
+    </div>
+  );
+}
+
+const REVIEWS = ["", "good", "bad"] as const;
+type Judgement = (typeof REVIEWS)[number];
+
+function Review({ shown }: { shown: Shown }) {
+  const { notes, notes_revision: revision } = shown.call;
+  const before = REVIEWS.find((each) => each === notes.review) ?? "";
+  const [review, setReview] = useState<Judgement>(before);
+  const [why, setWhy] = useState(notes.review_why);
+  const may = useMay("calls.note");
+  const send = useChange(shown, "review", () => {});
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    send.mutate({ path: { call_id: shown.id }, body: { revision, review, why } });
+  };
+  const options = REVIEWS.map((value) => ({ value, label: words.notes[value || "none"] }));
+  return (
+    <form onSubmit={onSubmit} className="grid gap-3">
+      <Field
+        label={words.notes.review}
+        aside={
+          notes.reviewed_by && (
+            <span className="text-xs text-muted">{words.notes.by(notes.reviewed_by)}</span>
+          )
+        }
+      >
+        <Select value={review} onValue={setReview} options={options} disabled={!may} />
+      </Field>
+      <Field label={words.notes.why}>
+        <TextArea
+          rows={2}
+          value={why}
+          disabled={!may}
+          onChange={(event) => setWhy(event.target.value)}
+        />
+      </Field>
+      {may && (
+        <div>
+          <Button
+            type="submit"
+            busy={send.isPending}
+            disabled={review === before && why === notes.review_why}
+          >
+            {words.notes.save}
+          </Button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+function Tags({ shown }: { shown: Shown }) {
+  const { notes, notes_revision: revision } = shown.call;
+  const [tag, setTag] = useState("");
+  const may = useMay("calls.note");
+  const send = useChange(shown, "tags", () => setTag(""));
+  const put = (tags: string[]) =>
+    send.mutate({ path: { call_id: shown.id }, body: { revision, tags } });
+  return (
+    <form
+      className="grid gap-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (tag.trim()) put([...notes.tags, tag.trim()]);
+      }}
+    >
+      <h3>{words.notes.tags}</h3>
+      {notes.tags.length > 0 && (
+        <ul className="flex flex-wrap gap-1.5">
+          {notes.tags.map((each) => (
+            <li key={each} className="flex items-center rounded bg-hover pl-2">
+              {each}
+              {may && (
+                <IconButton
+                  small
+                  icon="close"
+                  label={words.notes.removeTag(each)}
+                  onClick={() => put(notes.tags.filter((other) => other !== each))}
+                />
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      {may && (
+        <div className="flex gap-2">
+          <TextInput
+            aria-label={words.notes.addTag}
+            placeholder={words.notes.addTag}
+            maxLength={60}
+            value={tag}
+            onChange={(event) => setTag(event.target.value)}
+          />
+          <Button type="submit" busy={send.isPending} disabled={!tag.trim()}>
+            {words.notes.add}
+          </Button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+function NoteList({ shown }: { shown: Shown }) {
+  const { notes, notes_revision: revision } = shown.call;
+  const [text, setText] = useState("");
+  const { name } = useSession();
+  const may = useMay("calls.note");
+  const send = useChange(shown, "notes", () => setText(""));
+  const put = (all: { text: string; at: string; by: string }[]) =>
+    send.mutate({ path: { call_id: shown.id }, body: { revision, notes: all } });
+  return (
+    <form
+      className="grid gap-2"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim()) put([...notes.notes, { text: text.trim(), at: "", by: "" }]);
+      }}
+    >
+      <h3>{words.notes.notes}</h3>
+      <ul className="grid gap-2">
+        {notes.notes.map((note) => (
+          <li key={`${note.at}/${note.by}/${note.text}`} className="flex items-start gap-2">
+            <div className="min-w-0 flex-1">
+              <p className="break-words whitespace-pre-wrap">{note.text}</p>
+              <p className="text-xs text-muted">
+                {note.by}, <Time at={note.at} />
+              </p>
+            </div>
+            {may && note.by === name && (
+              <IconButton
+                small
+                icon="trash"
+                label={words.notes.remove}
+                onClick={() => put(notes.notes.filter((other) => other !== note))}
+              />
+            )}
+          </li>
+        ))}
+      </ul>
+      {may && (
+        <>
+          <TextArea
+            rows={2}
+            aria-label={words.notes.note}
+            placeholder={words.notes.note}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+          <div>
+            <Button type="submit" busy={send.isPending} disabled={!text.trim()}>
+              {words.notes.add}
+            </Button>
+          </div>
+        </>
+      )}
+    </form>
+  );
+}

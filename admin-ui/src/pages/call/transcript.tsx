@@ -1,0 +1,229 @@
+// What was said, line by line. The line that is played is lit, and a click on a word jumps there.
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type MouseEvent, memo, useEffect, useMemo, useRef, useState } from "react";
+
+import { Empty } from "../../parts/answer.tsx";
+import { Badge } from "../../parts/badge.tsx";
+import { cx } from "../../parts/cx.ts";
+import { durationText } from "../../parts/time.tsx";
+import { words } from "../../words/call.ts";
+import { rulerText } from "./draw.ts";
+import {
+  lineAt,
+  linesOf,
+  type MarkLine,
+  type SaidLine,
+  type ToolLine,
+  type TranscriptLine,
+} from "./lines.ts";
+import { type Tiles, type TimedWord, timedWords } from "./peaks.ts";
+import type { Shown } from "./shown.ts";
+import { wordsOf } from "./timeline.ts";
+
+export interface TranscriptProps {
+  shown: Shown;
+  tiles: Tiles;
+}
+
+export function Transcript({ shown, tiles }: TranscriptProps) {
+  const { call, player } = shown;
+  const lines = useMemo(() => linesOf(call), [call]);
+  const scroller = useRef<HTMLElement>(null);
+  const lit = useLitLine(shown, lines);
+  const virtual = useVirtualizer({
+    count: lines.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => 44,
+    overscan: 12,
+    getItemKey: (index) => lines[index]?.key ?? index,
+  });
+  useEffect(() => {
+    if (lit >= 0 && player.current().playing) virtual.scrollToIndex(lit, { align: "auto" });
+  }, [lit, virtual, player]);
+  const selected = shown.search.turn;
+  useEffect(() => {
+    const index = lines.findIndex((line) => selected !== undefined && line.turn === selected);
+    if (index >= 0) virtual.scrollToIndex(index, { align: "auto" });
+  }, [selected, lines, virtual]);
+  if (lines.length === 0) return <Empty icon="try" title={words.transcript.empty} />;
+  return (
+    <section
+      ref={scroller}
+      aria-label={words.transcript.label}
+      tabIndex={0}
+      className="min-h-0 flex-1 overflow-y-auto py-1 -outline-offset-2"
+    >
+      <ol className="relative" style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map(({ index, start, key }) => {
+          const line = lines[index];
+          if (!line) return null;
+          return (
+            <li
+              key={key}
+              ref={virtual.measureElement}
+              data-index={index}
+              aria-current={index === lit || undefined}
+              className={cx(
+                "absolute inset-x-0 top-0 grid grid-cols-[3.75rem_3.5rem_minmax(0,1fr)] gap-x-2 px-6 py-1 phone:px-4",
+                index === lit && "bg-accent-soft",
+                index !== lit && selected !== undefined && line.turn === selected && "bg-hover",
+              )}
+              style={{ transform: `translateY(${start}px)` }}
+            >
+              <TranscriptRow line={line} shown={shown} tiles={tiles} />
+            </li>
+          );
+        })}
+      </ol>
+    </section>
+  );
+}
+
+/** The index of the line at the position of the player. It changes only from line to line. */
+function useLitLine({ player }: Shown, lines: readonly TranscriptLine[]): number {
+  const [lit, setLit] = useState(() => lineAt(lines, player.time));
+  useEffect(() => player.follow((time) => setLit(lineAt(lines, time))), [player, lines]);
+  return lit;
+}
+
+interface RowProps extends TranscriptProps {
+  line: TranscriptLine;
+}
+
+const TranscriptRow = memo(function TranscriptRow({ line, shown, tiles }: RowProps) {
+  const time = rulerText(line.from, false);
+  const jump = () => {
+    shown.player.seek(line.from);
+    const at = Math.round(line.from);
+    if (line.who === "tool") {
+      shown.go({ tool: line.tool.id, turn: line.tool.turn, tab: "tools", at }, true);
+    } else if (line.turn !== null) shown.go({ turn: line.turn, tab: "turn", at }, true);
+    else shown.go({ tab: "events", at });
+  };
+  return (
+    <>
+      <button
+        type="button"
+        className="min-h-6 self-start rounded text-right font-mono text-xs text-muted hover:text-ink"
+        aria-label={words.transcript.jump(time)}
+        onClick={jump}
+      >
+        {time}
+      </button>
+      {line.who === "tool" && <ToolRow line={line} />}
+      {line.who === "mark" && <MarkRow line={line} />}
+      {(line.who === "caller" || line.who === "agent") && (
+        <SaidRow line={line} shown={shown} tiles={tiles} />
+      )}
+    </>
+  );
+});
+
+function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: Tiles }) {
+  const { caller } = words.spokenBy;
+  const timed = useTimedParts(line, shown, tiles);
+  const onClick = (event: MouseEvent<HTMLElement>) => {
+    const at = event.target instanceof HTMLElement ? event.target.dataset.at : undefined;
+    if (at !== undefined) shown.player.seek(Number(at));
+  };
+  return (
+    <>
+      <span
+        className={cx("pt-0.5 font-medium", line.who === "caller" ? "text-caller" : "text-agent")}
+      >
+        {line.who === "caller" ? caller : words.spokenBy.agent}
+      </span>
+      <div className="pt-0.5">
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: by keyboard the time of the line is a button; a stop at each word would be none */}
+        <p className="break-words" onClick={onClick}>
+          {timed.length === 0 && <span className="text-muted">{words.transcript.noWords}</span>}
+          {timed.map(({ heard, words: said, key }) => (
+            <span key={key} className={cx(!heard && "text-muted line-through decoration-1")}>
+              {!heard && <span className="sr-only">{words.transcript.notHeard} </span>}
+              {said.map(({ word, at, place }) => (
+                <span
+                  key={place}
+                  data-at={at}
+                  className="cursor-pointer rounded-sm hover:bg-selected"
+                >
+                  {word}{" "}
+                </span>
+              ))}
+            </span>
+          ))}
+          {line.parts.some(({ heard }) => !heard) && (
+            <Badge tone="warn">{words.transcript.cut}</Badge>
+          )}
+        </p>
+        {line.recognised && (
+          <p className="text-xs text-muted">
+            {words.transcript.recognised} “{line.recognised}”
+          </p>
+        )}
+        {line.waited !== null && (
+          <p className="text-xs text-muted">{words.transcript.waited(durationText(line.waited))}</p>
+        )}
+      </div>
+    </>
+  );
+}
+
+interface TimedPart {
+  readonly key: number;
+  readonly heard: boolean;
+  readonly words: readonly (TimedWord & { readonly place: number })[];
+}
+
+const placed = (timed: readonly TimedWord[]) => timed.map((word, place) => ({ ...word, place }));
+
+/** The words of a line with their estimated times; what was not heard has the time of the cut. */
+function useTimedParts(line: SaidLine, { call }: Shown, tiles: Tiles): readonly TimedPart[] {
+  return useMemo(() => {
+    const began = call.recording.began_ms ?? 0;
+    const heard = line.parts.filter((part) => part.heard).flatMap(({ text }) => wordsOf(text));
+    const timed = timedWords(heard, line, tiles, line.who, began);
+    let used = 0;
+    return line.parts.map((part, key) => {
+      const own = wordsOf(part.text);
+      if (!part.heard)
+        return {
+          key,
+          heard: false,
+          words: own.map((word, place) => ({ word, at: line.to, place })),
+        };
+      used += own.length;
+      return { key, heard: true, words: placed(timed.slice(used - own.length, used)) };
+    });
+  }, [line, call.recording.began_ms, tiles]);
+}
+
+function ToolRow({ line: { tool } }: { line: ToolLine }) {
+  const took =
+    tool.end_ms === null ? words.tools.running : durationText(tool.end_ms - tool.begin_ms);
+  return (
+    <>
+      <span className="text-xs leading-6 text-tool">{words.lanes.tools}</span>
+      <p className="min-w-0 truncate text-xs leading-6 text-muted">
+        <code className="font-mono text-ink">{tool.name}</code> {took}{" "}
+        {tool.status !== "ok" && (
+          <Badge tone="bad">{words.statuses[tool.status] ?? tool.status}</Badge>
+        )}
+      </p>
+    </>
+  );
+}
+
+function MarkRow({ line: { mark, count } }: { line: MarkLine }) {
+  const bad = mark.kind === "trouble" || mark.kind === "gap";
+  const secret = mark.kind === "key" && mark.text === "*";
+  const name = secret ? words.marks.secret : (words.marks[mark.kind] ?? mark.kind);
+  return (
+    <>
+      <span />
+      <p className={cx("text-xs leading-6 break-words", bad ? "text-bad" : "text-muted")}>
+        {name}
+        {secret ? count > 1 && ` × ${count}` : mark.text && `: ${mark.text}`}
+      </p>
+    </>
+  );
+}

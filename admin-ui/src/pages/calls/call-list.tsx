@@ -1,0 +1,320 @@
+// The list of the calls that match, with what finds them.
+import { keepPreviousData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useCallback, useEffect, useMemo, useState } from "react";
+
+import { get, keyOf, useGet } from "../../app/api.ts";
+import { usePhone } from "../../app/phone.ts";
+import { stringifySearch } from "../../app/search.ts";
+import { useMay } from "../../app/session.ts";
+import { Empty, Loading, Problem } from "../../parts/answer.tsx";
+import { Button, IconButton } from "../../parts/button.tsx";
+import { CodeBlock } from "../../parts/code.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Menu } from "../../parts/menu.tsx";
+import { Page } from "../../parts/page.tsx";
+import { type Column as TableColumn, VirtualRows } from "../../parts/table.tsx";
+import { words } from "../../words/calls.ts";
+import { type CallRow, callerOf, tableColumns } from "./cells.tsx";
+import { COLUMN_NAMES, type Column, USUAL_COLUMNS, withColumn } from "./columns.ts";
+import { Facets } from "./facets.tsx";
+import { type Filters, partsOf, type Query, queryOf, type Search, totalOf } from "./search.ts";
+import { SearchBar } from "./search-bar.tsx";
+import { ViewsMenu } from "./views.tsx";
+
+const PATH = "/api/v1/calls";
+const PAGE_ROWS = 200;
+/** Time between two looks for calls that are newer than the list. */
+const LOOK_MS = 15_000;
+
+export interface CallListProps {
+  search: Search;
+  onSearch: (search: Search, replace?: boolean) => void;
+}
+
+export function CallList({ search, onSearch }: CallListProps) {
+  const query = useMemo(() => queryOf(search), [search]);
+  const counts = useGet(`${PATH}/facets`, { query }, { keepPrevious: true });
+  const facets = counts.data?.facets ?? {};
+  const [picked, setPicked] = useState<readonly string[]>([]);
+  const change = (filters: Filters, typing = false) => onSearch({ ...search, ...filters }, typing);
+  const phone = usePhone();
+  return (
+    <Page
+      title={words.title}
+      fills
+      aside={counts.data && <Total count={totalOf(facets.outcome, search.outcome)} />}
+      actions={<Actions search={search} query={query} onSearch={onSearch} />}
+    >
+      <SearchBar filters={search} onChange={change}>
+        {phone && <FiltersDialog filters={search} counts={facets} onChange={change} />}
+      </SearchBar>
+      <div className="flex min-h-0 flex-1 border-t border-line">
+        {!phone && (
+          <aside
+            aria-label={words.filter}
+            className="w-56 shrink-0 overflow-y-auto border-r border-line px-4 pt-3"
+          >
+            <Facets filters={search} counts={facets} onChange={change} />
+          </aside>
+        )}
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+          <Rows search={search} query={query} picked={picked} onPicked={setPicked} />
+          {picked.length > 0 && (
+            <Picked
+              picked={picked}
+              onCompare={(compare) => onSearch({ ...search, compare })}
+              onNone={() => setPicked([])}
+            />
+          )}
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+function Total({ count }: { count: number }) {
+  return (
+    <span role="status" className="text-muted">
+      {words.count(count)}
+    </span>
+  );
+}
+
+interface ActionsProps extends CallListProps {
+  query: Query;
+}
+
+function Actions({ search, query, onSearch }: ActionsProps) {
+  const queries = useQueryClient();
+  const shown = search.columns ?? USUAL_COLUMNS;
+  const choose = (columns: Column[] | undefined) => onSearch({ ...search, columns }, true);
+  return (
+    <>
+      <ViewsMenu search={search} onOpen={onSearch} />
+      <Menu
+        trigger={<Button icon="table">{words.columnsMenu}</Button>}
+        items={[
+          ...COLUMN_NAMES.map((name) => ({
+            label: words.columns[name],
+            checked: shown.includes(name),
+            onSelect: () => choose(withColumn(shown, name)),
+          })),
+          { heading: "" },
+          { label: words.usualColumns, onSelect: () => choose(undefined) },
+        ]}
+      />
+      {useMay("calls.export") && (
+        <Menu
+          trigger={<Button icon="download">{words.exportMenu}</Button>}
+          items={(["csv", "jsonl"] as const).map((format) => ({
+            label: words.exports[format],
+            onSelect: () => {
+              window.location.assign(`${PATH}/export${stringifySearch({ ...query, format })}`);
+            },
+          }))}
+        />
+      )}
+      <IconButton
+        label={words.refresh}
+        icon="refresh"
+        onClick={() => void queries.resetQueries({ queryKey: keyOf(PATH) })}
+      />
+    </>
+  );
+}
+
+interface FiltersDialogProps {
+  filters: Filters;
+  counts: Record<string, Record<string, number>>;
+  onChange: (filters: Filters) => void;
+}
+
+function FiltersDialog({ filters, counts, onChange }: FiltersDialogProps) {
+  const [open, setOpen] = useState(false);
+  const chosen = partsOf(filters).length;
+  return (
+    <>
+      <Button icon="filter" onClick={() => setOpen(true)}>
+        {words.showFilters}
+        {chosen > 0 && <span className="text-muted">{chosen}</span>}
+      </Button>
+      {open && (
+        <Dialog title={words.filter} onClose={() => setOpen(false)}>
+          <Facets filters={filters} counts={counts} onChange={onChange} />
+          <Button look="primary" className="w-full" onClick={() => setOpen(false)}>
+            {words.close}
+          </Button>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+/** All pages of the list that were loaded, and whether newer calls have come. */
+function useRows(query: Query) {
+  const key = useMemo(() => [...keyOf(PATH, { query }), "pages"], [query]);
+  const pages = useInfiniteQuery({
+    queryKey: key,
+    queryFn: ({ pageParam, signal }) =>
+      get(PATH, { query: { ...query, limit: PAGE_ROWS, cursor: pageParam } }, signal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next || undefined,
+    placeholderData: keepPreviousData,
+    // New calls must not move the rows under the reader's eyes: the page says that there are some.
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const rows = useMemo(() => pages.data?.pages.flatMap((page) => page.rows) ?? [], [pages.data]);
+  const newest = useGet(PATH, { query: { ...query, limit: 1 } }, { refetchInterval: LOOK_MS });
+  const first = newest.data?.rows[0];
+  const hasNewer = first !== undefined && pages.data !== undefined && isNewer(first, rows[0]);
+  return { pages, rows, hasNewer, key };
+}
+
+const isNewer = (row: CallRow, than: CallRow | undefined) =>
+  than === undefined || row.started_ms > than.started_ms;
+
+interface RowsProps {
+  search: Search;
+  query: Query;
+  picked: readonly string[];
+  onPicked: (picked: readonly string[]) => void;
+}
+
+function Rows({ search, query, picked, onPicked }: RowsProps) {
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const phone = usePhone();
+  const { pages, rows, hasNewer, key } = useRows(query);
+  const columns = useMemo(
+    () => [pickColumn(picked, onPicked), ...tableColumns(search.columns ?? USUAL_COLUMNS, phone)],
+    [search.columns, picked, onPicked, phone],
+  );
+  const open = useCallback(
+    (row: CallRow) => void navigate({ to: "/calls/$callId", params: { callId: row.id } }),
+    [navigate],
+  );
+  useSearchKey();
+  if (pages.data === undefined) {
+    return pages.error ? (
+      <Problem error={pages.error} onRetry={() => void pages.refetch()} />
+    ) : (
+      <div className="px-6">
+        <Loading />
+      </div>
+    );
+  }
+  if (rows.length === 0) return <NoCalls filtered={partsOf(search).length > 0} />;
+  return (
+    <>
+      {hasNewer && (
+        <Button
+          look="quiet"
+          icon="up"
+          className="w-full rounded-none border-b-line text-accent"
+          onClick={() => void queries.resetQueries({ queryKey: key })}
+        >
+          {words.newCalls}
+        </Button>
+      )}
+      <VirtualRows
+        label={words.list}
+        rows={rows}
+        columns={columns}
+        rowKey={(row) => `${row.file}/${row.id}`}
+        onOpen={open}
+        onEnd={() => {
+          if (pages.hasNextPage && !pages.isFetching) void pages.fetchNextPage();
+        }}
+        foot={<Foot loading={pages.isFetchingNextPage} more={pages.hasNextPage} />}
+      />
+      {pages.data.pages.some((page) => !page.up_to_date) && (
+        <p role="status" className="border-t border-line px-6 py-1 text-xs text-warn">
+          {words.notUpToDate}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The first column: two calls can be chosen to compare them; a third takes the place of the first. */
+function pickColumn(
+  picked: readonly string[],
+  onPicked: (picked: readonly string[]) => void,
+): TableColumn<CallRow> {
+  const toggle = (id: string) =>
+    onPicked(
+      picked.includes(id) ? picked.filter((each) => each !== id) : [...picked, id].slice(-2),
+    );
+  return {
+    id: "pick",
+    head: <span className="sr-only">{words.compare}</span>,
+    width: "3.25rem",
+    wide: true,
+    cell: (row) => (
+      <input
+        type="checkbox"
+        aria-label={words.pick(callerOf(row))}
+        className="block size-4 accent-accent"
+        checked={picked.includes(row.id)}
+        onChange={() => toggle(row.id)}
+        // The row around it would open the call.
+        onClick={(event) => event.stopPropagation()}
+      />
+    ),
+  };
+}
+
+function Foot({ loading, more }: { loading: boolean; more: boolean }) {
+  if (!loading && more) return null;
+  return <p className="px-6 py-3 text-muted">{loading ? words.loadingMore : words.end}</p>;
+}
+
+interface PickedProps {
+  picked: readonly string[];
+  onCompare: (ids: [string, string]) => void;
+  onNone: () => void;
+}
+
+function Picked({ picked, onCompare, onNone }: PickedProps) {
+  const [one, other] = picked;
+  return (
+    <div className="flex items-center gap-2 border-t border-line bg-raised px-6 py-2">
+      <span role="status">{words.picked(picked.length)}</span>
+      <Button
+        look="primary"
+        className="ml-auto"
+        disabled={!other}
+        onClick={() => one && other && onCompare([one, other])}
+      >
+        {words.compare}
+      </Button>
+      <Button onClick={onNone}>{words.unpick}</Button>
+    </div>
+  );
+}
+
+function NoCalls({ filtered }: { filtered: boolean }) {
+  if (filtered) return <Empty icon="search" title={words.noMatch} />;
+  return (
+    <Empty icon="calls" title={words.noCalls}>
+      <p>{words.noCallsHint}</p>
+      <CodeBlock text="cordboard call --target 127.0.0.1:8090" />
+    </Empty>
+  );
+}
+
+/** `/` goes to the search. */
+function useSearchKey() {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const typing =
+        event.target instanceof Element && event.target.closest("input, textarea, select");
+      if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      document.getElementById("search")?.focus();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
+}

@@ -1,0 +1,148 @@
+// Two people changed the file: theirs is in force, ours is a draft. Both are shown; nothing is lost.
+import { useEffect, useRef, useState } from "react";
+
+import { useGet } from "../../app/api.ts";
+import { Button } from "../../parts/button.tsx";
+import { cx } from "../../parts/cx.ts";
+import { Dialog } from "../../parts/dialog.tsx";
+import { words } from "../../words/contexts.ts";
+import type { Clash } from "./data.ts";
+import { type Conflict, decided, type Side } from "./merge.ts";
+
+export interface ConflictProps {
+  clash: Clash;
+  /** The draft, for texts that cannot be merged. */
+  text: string;
+  onMerged: (text: string) => void;
+  onClose: () => void;
+}
+
+export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps) {
+  const { theirs, withOurs, conflicts } = clash;
+  const [sides, setSides] = useState<readonly (Side | undefined)[]>([]);
+  const [merged, setMerged] = useState(withOurs ?? text);
+  const versions = useGet("/api/v1/config/versions", { query: { limit: 1 } });
+  const who = versions.data?.versions[0]?.who || words.conflict.somebody;
+  const open = conflicts.filter((_, index) => !sides[index]).length;
+  const decide = (index: number, side: Side) => {
+    const next = conflicts.map((_, each) => (each === index ? side : sides[each]));
+    setSides(next);
+    if (withOurs !== undefined) setMerged(decided(withOurs, conflicts, next));
+  };
+  const about =
+    withOurs === undefined
+      ? words.conflict.byHand
+      : conflicts.length === 0
+        ? words.conflict.merged
+        : words.conflict.clashes(conflicts.length);
+  return (
+    <Dialog title={words.conflict.title} about={words.conflict.about(who)} wide onClose={onClose}>
+      <div className="grid gap-4">
+        <p>{about}</p>
+        {withOurs !== undefined &&
+          conflicts.map((each, index) => (
+            <Choice
+              key={each.at}
+              conflict={each}
+              side={sides[index]}
+              onSide={(side) => decide(index, side)}
+            />
+          ))}
+        <Compare theirs={theirs} merged={merged} onMerged={setMerged} />
+        <div className="flex items-center justify-end gap-3">
+          {withOurs !== undefined && open > 0 && (
+            <span className="text-muted">{words.conflict.undecided}</span>
+          )}
+          <Button
+            look="primary"
+            disabled={withOurs !== undefined && open > 0}
+            onClick={() => onMerged(merged)}
+          >
+            {words.conflict.take}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+const SIDES = ["theirs", "ours", "both"] as const;
+
+function Choice(props: { conflict: Conflict; side: Side | undefined; onSide: (side: Side) => void }) {
+  const { conflict, side, onSide } = props;
+  const title = words.conflict.atLine(conflict.line);
+  return (
+    <fieldset className="rounded-md border border-line">
+      <legend className="ml-2 px-1 font-medium">{title}</legend>
+      <div className="grid gap-2 p-3 pt-1">
+        <Lines label={words.conflict.before} text={conflict.base} />
+        <Lines label={words.conflict.theirs} text={conflict.theirs} lit={side === "theirs" || side === "both"} />
+        <Lines label={words.conflict.ours} text={conflict.ours} lit={side === "ours" || side === "both"} />
+        <div className="flex gap-4">
+          {SIDES.map((each) => (
+            <label key={each} className="flex min-h-6 items-center gap-1.5">
+              <input
+                type="radio"
+                name={`conflict ${conflict.at}`}
+                checked={side === each}
+                onChange={() => onSide(each)}
+                className="size-4 accent-accent"
+              />
+              {words.conflict[each]}
+            </label>
+          ))}
+        </div>
+      </div>
+    </fieldset>
+  );
+}
+
+function Lines({ label, text, lit = false }: { label: string; text: string; lit?: boolean }) {
+  return (
+    <div className="grid grid-cols-[4rem_minmax(0,1fr)] gap-2 text-xs">
+      <span className="text-muted">{label}</span>
+      <pre className={cx("overflow-x-auto rounded px-2 py-0.5 font-mono", lit ? "bg-good-soft" : "bg-surface")}>
+        {text || words.conflict.nothing}
+      </pre>
+    </div>
+  );
+}
+
+/** Both texts side by side; the right one can be changed by hand. Loaded when it is needed. */
+function Compare(props: { theirs: string; merged: string; onMerged: (text: string) => void }) {
+  const { theirs, merged, onMerged } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const view = useRef<{ setRight: (text: string) => void; destroy: () => void } | null>(null);
+  const [begin] = useState({ left: theirs, right: merged });
+  const latest = useRef(onMerged);
+  latest.current = onMerged;
+  const wanted = useRef(merged);
+  wanted.current = merged;
+  useEffect(() => {
+    let over = false;
+    void import("./compare.ts").then(({ compare }) => {
+      if (over || !place.current) return;
+      view.current = compare(place.current, {
+        ...begin,
+        leftLabel: words.conflict.left,
+        rightLabel: words.conflict.right,
+        onRight: (text) => latest.current(text),
+      });
+      view.current.setRight(wanted.current);
+    });
+    return () => {
+      over = true;
+      view.current?.destroy();
+    };
+  }, [begin]);
+  useEffect(() => view.current?.setRight(merged), [merged]);
+  return (
+    <section aria-label={words.conflict.compare}>
+      <div className="grid grid-cols-2 gap-3 text-xs font-medium text-muted">
+        <h3>{words.conflict.left}</h3>
+        <h3>{words.conflict.right}</h3>
+      </div>
+      <div ref={place} className="mt-1 h-64 overflow-auto rounded-md border border-line" />
+    </section>
+  );
+}

@@ -1,0 +1,229 @@
+// A draft of the configuration: its text, the engine's verdict on it, and what waits to be done.
+// Form and YAML are two ways to change the one text. Requests go out one at a time, and an answer
+// about a text that has changed meanwhile is dropped, so the last change wins. No React, no DOM.
+import { type Block, outline, type Place } from "./outline.ts";
+
+import type { components } from "../../api/generated.ts";
+
+/** The client reads tuples as arrays. */
+export type Checked = Omit<components["schemas"]["Checked"], "places"> & {
+  readonly places: Readonly<Record<string, Place>>;
+};
+export type Edited = Checked & { readonly text: string; readonly touched: Lines };
+export type Edit = components["schemas"]["Edits"]["edits"][number];
+export type Problem = components["schemas"]["Problem"];
+export type Lines = readonly (readonly number[])[];
+
+/** The engine, as a draft needs it. */
+export interface Desk {
+  check(text: string, base: string): Promise<Checked>;
+  edit(text: string, base: string, edits: Edit[]): Promise<Edited>;
+  save(text: string, base: string): Promise<{ stale: boolean }>;
+}
+
+/** True for a failure that another attempt may mend: no connection, too often, busy. */
+export type Passing = (error: unknown) => boolean;
+
+export interface State {
+  readonly text: string;
+  /** Digest of the version that the draft was made from, and its text. */
+  readonly base: string;
+  readonly original: string;
+  readonly verdict: Checked;
+  /** Where the keys of the verdict are. */
+  readonly blocks: readonly Block[];
+  /** False while the verdict is about an older text. */
+  readonly checked: boolean;
+  /** Why the last change by the form was refused, or the engine cannot be reached. */
+  readonly refusal: string;
+  readonly saved: "saved" | "waiting" | "failed";
+  /** True if the file has changed since the draft was begun. */
+  readonly stale: boolean;
+}
+
+const CHECK_AFTER_MS = 250;
+const SAVE_AFTER_MS = 800;
+const AGAIN_AFTER_MS = 1_000;
+
+export class Draft {
+  /** Receives a text that the form has made, and the lines that are new in it. */
+  onEdited: (text: string, touched: Lines) => void = () => {};
+  closed = false;
+
+  #state: State;
+  #listeners = new Set<() => void>();
+  #edits: Edit[] = [];
+  #asking = false;
+  #checkDue = false;
+  #timers = new Map<"check" | "save", ReturnType<typeof setTimeout>>();
+  #saving: Promise<void> | undefined;
+  readonly #desk: Desk;
+  readonly #passing: Passing;
+
+  constructor(desk: Desk, begin: Begin, passing: Passing) {
+    this.#desk = desk;
+    this.#passing = passing;
+    this.#state = begun(begin);
+    if (begin.text !== begin.original) this.#checkIn(0);
+  }
+
+  readonly state = (): State => this.#state;
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  /** The text was changed in the editor. */
+  typed(text: string): void {
+    if (text === this.#state.text) return;
+    this.#textIs(text, { checked: false });
+    this.#checkIn(CHECK_AFTER_MS);
+  }
+
+  /** A value was changed in the form. Edits of one key that still wait are replaced by the newest. */
+  edit(...edits: Edit[]): void {
+    for (const one of edits) {
+      const last = this.#edits.at(-1);
+      if (one.op === "set" && last?.op === "set" && same(one.path, last.path)) this.#edits.pop();
+      this.#edits.push(one);
+    }
+    void this.#ask();
+  }
+
+  /** Go on from another version, after a publish or a merge. */
+  rebase(begin: Begin): void {
+    this.#edits = [];
+    this.#set({ ...begun(begin), saved: this.#state.saved });
+    if (begin.text !== begin.original) this.#textIs(begin.text, { checked: false });
+    this.#checkIn(0);
+  }
+
+  /** Save what is not saved yet. */
+  async flush(): Promise<void> {
+    await this.#saving;
+    if (this.#state.saved !== "saved" && !this.closed) await this.#save();
+  }
+
+  /** Nothing is asked or saved any more; returns when a save that was under way is over. */
+  async close(): Promise<void> {
+    this.closed = true;
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#edits = [];
+    await this.#saving;
+  }
+
+  #textIs(text: string, more: Partial<State>): void {
+    this.#set({ text, refusal: "", saved: "waiting", ...more });
+    this.#later("save", SAVE_AFTER_MS, () => void this.flush());
+  }
+
+  #checkIn(wait: number): void {
+    this.#later("check", wait, () => {
+      this.#checkDue = true;
+      void this.#ask();
+    });
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    try {
+      while (this.#edits.length || this.#checkDue) await this.#askOnce();
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  async #askOnce(): Promise<void> {
+    const { text, base } = this.#state;
+    const edits = this.#edits.splice(0);
+    this.#checkDue = false;
+    try {
+      if (edits.length) {
+        const edited = await this.#desk.edit(text, base, edits);
+        if (this.#state.text === text) this.#editedAs(edited);
+        else this.#edits.unshift(...edits); // once more, for the text as it is now
+      } else {
+        const verdict = await this.#desk.check(text, base);
+        if (this.#state.text === text) this.#set({ ...verdictIn(verdict, text), refusal: "" });
+      }
+    } catch (error) {
+      this.#refused(error, edits);
+    }
+  }
+
+  #editedAs(edited: Edited): void {
+    this.#textIs(edited.text, verdictIn(edited, edited.text));
+    this.onEdited(edited.text, edited.touched);
+  }
+
+  #refused(error: unknown, edits: readonly Edit[]): void {
+    const refusal = error instanceof Error ? error.message : String(error);
+    this.#set({ refusal });
+    if (!this.#passing(error)) return;
+    if (!edits.length) return this.#checkIn(AGAIN_AFTER_MS);
+    this.#later("check", AGAIN_AFTER_MS, () => {
+      this.#edits.unshift(...edits);
+      void this.#ask();
+    });
+  }
+
+  #save(): Promise<void> {
+    const { text, base } = this.#state;
+    const saving = async () => {
+      try {
+        const { stale } = await this.#desk.save(text, base);
+        this.#set({ stale, saved: this.#state.text === text ? "saved" : "waiting" });
+      } catch (error) {
+        this.#set({ saved: "failed" });
+        if (this.#passing(error)) this.#later("save", AGAIN_AFTER_MS, () => void this.flush());
+      } finally {
+        this.#saving = undefined;
+      }
+    };
+    this.#saving = saving();
+    return this.#saving;
+  }
+
+  #later(name: "check" | "save", wait: number, act: () => void): void {
+    clearTimeout(this.#timers.get(name));
+    if (this.closed) return;
+    this.#timers.set(name, setTimeout(act, wait));
+  }
+
+  #set(more: Partial<State>): void {
+    this.#state = { ...this.#state, ...more };
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+export interface Begin {
+  readonly text: string;
+  readonly base: string;
+  readonly original: string;
+  /** Verdict on `original`. */
+  readonly verdict: Checked;
+  readonly stale: boolean;
+}
+
+function begun(begin: Begin): State {
+  return {
+    text: begin.text,
+    base: begin.base,
+    original: begin.original,
+    ...verdictIn(begin.verdict, begin.original),
+    checked: begin.text === begin.original,
+    refusal: "",
+    saved: "saved",
+    stale: begin.stale,
+  };
+}
+
+function verdictIn(verdict: Checked, text: string) {
+  return { verdict, blocks: outline(verdict.tree, verdict.places, text), checked: true };
+}
+
+function same(one: readonly (string | number)[], other: readonly (string | number)[]): boolean {
+  return one.length === other.length && one.every((part, index) => part === other[index]);
+}

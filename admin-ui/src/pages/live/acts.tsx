@@ -1,0 +1,208 @@
+// What a person can do in a live call: end it, transfer the caller, flag the moment, say or hint.
+import { type FormEvent, type KeyboardEvent, useState } from "react";
+
+import { useGet, useSend } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
+import { Button } from "../../parts/button.tsx";
+import { Confirm, Dialog } from "../../parts/dialog.tsx";
+import { Checkbox, Field, TextArea, TextInput } from "../../parts/field.tsx";
+import { Menu } from "../../parts/menu.tsx";
+import { toast } from "../../parts/toast.tsx";
+import { words } from "../../words/live.ts";
+
+const acts = words.acts;
+
+/** A request that is sent again, by whatever lies between, must not be carried out twice. */
+const once = () => ({ "Idempotency-Key": `${Date.now()}-${Math.random().toString(36).slice(2)}` });
+
+export function EndButton({ call_id }: { call_id: string }) {
+  const [asks, setAsks] = useState(false);
+  const [reason, setReason] = useState("");
+  const end = useSend("post", "/api/v1/calls/{call_id}/hangup", {
+    onDone: () => {
+      setAsks(false);
+      toast(acts.ended);
+    },
+  });
+  return (
+    <>
+      <Button look="danger" icon="hangup" onClick={() => setAsks(true)}>
+        {acts.end}
+      </Button>
+      {asks && (
+        <Confirm
+          danger
+          title={acts.endTitle}
+          about={
+            <>
+              <p className="mb-3">{acts.endAbout}</p>
+              <Field label={acts.endReason}>
+                <TextInput
+                  value={reason}
+                  maxLength={200}
+                  onChange={({ target }) => setReason(target.value)}
+                />
+              </Field>
+            </>
+          }
+          confirm={acts.endYes}
+          busy={end.isPending}
+          onConfirm={() => end.mutate({ path: { call_id }, body: { reason }, headers: once() })}
+          onClose={() => setAsks(false)}
+        />
+      )}
+    </>
+  );
+}
+
+export function TransferButton({ call_id }: { call_id: string }) {
+  const [to, setTo] = useState<string | null>(null);
+  const uses = useGet("/api/v1/config/uses", {}, { staleTime: 60_000 });
+  const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", {
+    onDone: () => {
+      toast(acts.transferred(to ?? ""));
+      setTo(null);
+    },
+  });
+  const destinations = uses.data?.destinations ?? [];
+  return (
+    <>
+      <Menu
+        trigger={
+          <Button icon="transfer" busy={transfer.isPending}>
+            {acts.transfer}
+          </Button>
+        }
+        items={
+          destinations.length > 0
+            ? destinations.map((name) => ({ label: name, onSelect: () => setTo(name) }))
+            : [{ label: acts.noDestinations, disabled: true, onSelect: () => {} }]
+        }
+      />
+      {to !== null && (
+        <Confirm
+          title={acts.transferTitle(to)}
+          about={acts.transferAbout}
+          confirm={acts.transferYes(to)}
+          busy={transfer.isPending}
+          onConfirm={() =>
+            transfer.mutate({ path: { call_id }, body: { destination: to }, headers: once() })
+          }
+          onClose={() => setTo(null)}
+        />
+      )}
+    </>
+  );
+}
+
+export function FlagButton({ call_id }: { call_id: string }) {
+  const [asks, setAsks] = useState(false);
+  const flag = useSend("post", "/api/v1/calls/{call_id}/flag", {
+    onDone: () => {
+      setAsks(false);
+      toast(acts.flagged);
+    },
+  });
+  const send = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const text = String(new FormData(event.currentTarget).get("text") ?? "");
+    flag.mutate({ path: { call_id }, body: { text } });
+  };
+  return (
+    <>
+      <Button icon="flag" onClick={() => setAsks(true)}>
+        {acts.flag}
+      </Button>
+      {asks && (
+        <Dialog title={acts.flagTitle} about={acts.flagAbout} onClose={() => setAsks(false)}>
+          <form onSubmit={send} className="grid gap-3">
+            <Field label={acts.flagText}>
+              <TextInput name="text" maxLength={500} autoFocus autoComplete="off" />
+            </Field>
+            <div className="flex justify-end">
+              <Button type="submit" look="primary" busy={flag.isPending}>
+                {acts.flag}
+              </Button>
+            </div>
+          </form>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+const KINDS = ["say", "hint"] as const;
+type Kind = (typeof KINDS)[number];
+
+/** Words for the caller, in the agent's voice, or a note for the agent's model. */
+export function Composer({ call_id }: { call_id: string }) {
+  const [kind, setKind] = useState<Kind>("say");
+  const [text, setText] = useState("");
+  const [interrupt, setInterrupt] = useState(false);
+  const path = { call_id };
+  const say = useSend("post", "/api/v1/calls/{call_id}/say", {
+    onDone: ({ state }) => {
+      setText("");
+      toast(state === "begun" ? acts.begun : acts.willSay);
+    },
+  });
+  const hint = useSend("post", "/api/v1/calls/{call_id}/hint", {
+    onDone: () => {
+      setText("");
+      toast(acts.hinted);
+    },
+  });
+  const busy = say.isPending || hint.isPending;
+  const send = () => {
+    if (text.trim() === "" || busy) return;
+    if (kind === "say") say.mutate({ path, body: { text, interrupt }, headers: once() });
+    else hint.mutate({ path, body: { text }, headers: once() });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  return (
+    <div className="grid gap-2 border-t border-line bg-raised px-4 py-2.5">
+      <TextArea
+        rows={2}
+        maxLength={500}
+        value={text}
+        aria-label={kind === "say" ? acts.sayLabel : acts.hintLabel}
+        placeholder={kind === "say" ? acts.sayLabel : acts.hintLabel}
+        onChange={({ target }) => setText(target.value)}
+        onKeyDown={onKeyDown}
+      />
+      <div className="flex flex-wrap items-center gap-2">
+        <fieldset aria-label={acts.kind} className="flex">
+          {KINDS.map((each) => (
+            <Button
+              key={each}
+              small
+              look={each === kind ? "primary" : "plain"}
+              aria-pressed={each === kind}
+              onClick={() => setKind(each)}
+            >
+              {acts[each]}
+            </Button>
+          ))}
+        </fieldset>
+        {kind === "say" && (
+          <Checkbox label={acts.interrupt} checked={interrupt} onChecked={setInterrupt} />
+        )}
+        <Button small className="ml-auto" busy={busy} disabled={!text.trim()} onClick={send}>
+          {acts.send[kind]}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+/** The acts that the person may do. */
+export function useActs() {
+  const control = useMay("calls.control");
+  const note = useMay("calls.note");
+  const listen = useMay("calls.listen");
+  return { control, note, listen };
+}

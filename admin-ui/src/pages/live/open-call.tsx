@@ -1,0 +1,161 @@
+// One live call beside the list: its words as they come, the running turn, and what can be done.
+import { useState } from "react";
+
+import { type LiveFrame, useTopic } from "../../app/live.ts";
+import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
+import { IconButton, LinkButton } from "../../parts/button.tsx";
+import { durationText, Money } from "../../parts/time.tsx";
+import { words } from "../../words/live.ts";
+import { Composer, EndButton, FlagButton, TransferButton, useActs } from "./acts.tsx";
+import { callerOf, Marks, State } from "./cells.tsx";
+import { Elapsed } from "./elapsed.tsx";
+import { ListenBar, ListenButton, useListening } from "./listen-button.tsx";
+import type { LiveRow } from "./rows.ts";
+import { NOTHING_YET, take } from "./transcript.ts";
+import { TranscriptView } from "./transcript-view.tsx";
+import { TurnView } from "./turn-view.tsx";
+
+export interface OpenCallProps {
+  callId: string;
+  /** Undefined once it is over, and before the list has come. */
+  row: LiveRow | undefined;
+  ahead: number;
+  onClose: () => void;
+}
+
+/** Give it the call as its key: it holds what has happened in one call. */
+export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
+  const [state, setState] = useState(NOTHING_YET);
+  const [known, setKnown] = useState(row);
+  if (row !== undefined && row !== known) setKnown(row); // of a call that is over the last one stays
+  const topic = useTopic({ topic: "call", call: callId }, (frame: LiveFrame) =>
+    setState((before) => take(frame.restart ? NOTHING_YET : before, frame.events ?? [])),
+  );
+  const listening = useListening(callId);
+  const live = row !== undefined && state.ended === null && topic.state !== "over";
+  return (
+    <aside
+      aria-label={words.call.label(known ? callerOf(known) : callId)}
+      className="flex min-h-0 w-[30rem] shrink-0 flex-col border-l border-line bg-raised phone:w-full phone:border-l-0"
+    >
+      <Header row={known} callId={callId} ahead={ahead} live={live} onClose={onClose} />
+      {live && <Acts callId={callId} listening={listening} />}
+      <ListenBar listening={listening} />
+      {topic.state === "stale" && <StaleNote since={topic.since} />}
+      {topic.state === "refused" && !known ? (
+        <Empty icon="calls" title={words.call.notLive}>
+          <WholeCall callId={callId} />
+        </Empty>
+      ) : topic.state === "connecting" && state === NOTHING_YET ? (
+        <div className="flex-1 px-4">
+          <Loading />
+        </div>
+      ) : (
+        <>
+          {known && <TurnView state={state} begun={Date.parse(known.started_at)} ahead={ahead} />}
+          <TranscriptView state={state} />
+        </>
+      )}
+      {state.ended && <Ended {...state.ended} callId={callId} />}
+      {live && <Words callId={callId} />}
+    </aside>
+  );
+}
+
+interface HeaderProps extends OpenCallProps {
+  live: boolean;
+}
+
+function Header({ row, callId, ahead, live, onClose }: HeaderProps) {
+  return (
+    <header className="border-b border-line px-4 py-2.5">
+      <div className="flex items-center gap-2">
+        <h2 className="min-w-0 truncate text-base">{row ? callerOf(row) : callId}</h2>
+        {row && <Marks row={row} />}
+        <span className="ml-auto flex gap-1">
+          <LinkButton look="quiet" small icon="external" to="/calls/$callId" params={{ callId }}>
+            {words.call.open}
+          </LinkButton>
+          <IconButton label={words.call.close} icon="close" small onClick={onClose} />
+        </span>
+      </div>
+      {row && (
+        <p className="flex flex-wrap gap-x-3 text-muted">
+          {live && (
+            <span className="text-ink">
+              <State row={row} />
+            </span>
+          )}
+          {live && <Elapsed since={Date.parse(row.started_at)} ahead={ahead} shape="clock" />}
+          <span>
+            {row.context}, {row.provider}
+          </span>
+          {row.called_number && (
+            <span>
+              {words.call.called} {row.called_number}
+            </span>
+          )}
+          <span>
+            {words.call.transport} {row.transport}
+          </span>
+          {row.cost && <Money amount={row.cost.amount} currency={row.cost.currency ?? ""} />}
+          {row.queued_ms > 0 && <span>{words.call.queued(durationText(row.queued_ms))}</span>}
+        </p>
+      )}
+    </header>
+  );
+}
+
+interface ActsProps {
+  callId: string;
+  listening: ReturnType<typeof useListening>;
+}
+
+function Acts({ callId, listening }: ActsProps) {
+  const may = useActs();
+  if (!may.control && !may.note && !may.listen) return null;
+  return (
+    <div className="flex flex-wrap gap-2 border-b border-line px-4 py-2 phone:[&_svg]:hidden">
+      {may.listen && <ListenButton listening={listening} />}
+      {may.note && <FlagButton call_id={callId} />}
+      {may.control && <TransferButton call_id={callId} />}
+      {may.control && (
+        <span className="ml-auto">
+          <EndButton call_id={callId} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+function Words({ callId }: { callId: string }) {
+  return useActs().control && <Composer call_id={callId} />;
+}
+
+function WholeCall({ callId }: { callId: string }) {
+  return (
+    <LinkButton to="/calls/$callId" params={{ callId }}>
+      {words.call.open}
+    </LinkButton>
+  );
+}
+
+interface EndedProps {
+  callId: string;
+  outcome: string;
+  reason: string;
+}
+
+function Ended({ callId, outcome, reason }: EndedProps) {
+  const how = [outcome, reason].filter(Boolean).join(", ").replaceAll("_", " ");
+  return (
+    <div role="status" className="flex items-center gap-3 border-t border-line px-4 py-2.5">
+      <span>
+        {words.call.ended}: {how}
+      </span>
+      <span className="ml-auto">
+        <WholeCall callId={callId} />
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,369 @@
+// Adds or changes an MCP server: a form over the engine's schema, whose edits go into a draft. The
+// draft is published on the page of the configuration, as every other one.
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useDeferredValue, useEffect, useState } from "react";
+
+import { type Answered, api, type Schema, sentence, useGet, useSend } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
+import { Answer, Empty } from "../../parts/answer.tsx";
+import { Badge, StatusDot } from "../../parts/badge.tsx";
+import { Button, LinkButton } from "../../parts/button.tsx";
+import { CodeBlock } from "../../parts/code.tsx";
+import { Confirm } from "../../parts/dialog.tsx";
+import { Field, Select, TextInput } from "../../parts/field.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { words } from "../../words/tools.ts";
+import {
+  get,
+  isObject,
+  type JsonObject,
+  type Part,
+  type Path,
+  put,
+  resolved,
+  shapeOf,
+} from "./schema.ts";
+import { SchemaForm } from "./schema-form.tsx";
+import {
+  draftId,
+  type Edit,
+  ESSENTIAL,
+  editsOf,
+  fitsTransport,
+  problemsOf,
+  SERVER_NAME,
+  serversOf,
+} from "./server-form.ts";
+import { ServerTrial } from "./server-trial.tsx";
+
+const say = words.editor;
+
+export function ServerEditor({ name }: { name: string }) {
+  const config = useGet("/api/v1/config");
+  const schema = useGet("/api/v1/config/schema", undefined, {
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const mayDraft = useMay("config.draft");
+  const drafts = useGet("/api/v1/drafts", undefined, { enabled: mayDraft });
+  return (
+    <Page
+      title={name ? say.editTitle(name) : say.addTitle}
+      actions={
+        <LinkButton to="/mcp" search={{ server: name || undefined }} icon="left" look="quiet">
+          {words.servers.label}
+        </LinkButton>
+      }
+    >
+      <p className="mb-4 text-muted">{say.about}</p>
+      {!mayDraft ? (
+        <Empty icon="lock" title={say.readOnly} />
+      ) : (
+        <Answer query={schema}>
+          {(root) => (
+            <Answer query={drafts}>
+              {({ drafts }) => (
+                <Answer query={config}>
+                  {(found) => (
+                    <Editor
+                      name={name}
+                      root={isObject(root) ? root : {}}
+                      config={found}
+                      drafts={drafts}
+                    />
+                  )}
+                </Answer>
+              )}
+            </Answer>
+          )}
+        </Answer>
+      )}
+    </Page>
+  );
+}
+
+interface EditorProps {
+  /** Empty for a new server. */
+  name: string;
+  root: JsonObject;
+  config: Answered<"/api/v1/config">;
+  drafts: readonly Schema<"SavedDraft">[];
+}
+
+function Editor({ name: before, root, config, drafts }: EditorProps) {
+  const servers = serversOf(config.tree);
+  const written = servers[before] ?? {};
+  const [name, setName] = useState(before);
+  const [section, setSection] = useState<JsonObject>(written);
+  const [draft, setDraft] = useState("");
+  const nameProblem = problemOfName(name, before, servers);
+  const changed = name !== before || JSON.stringify(section) !== JSON.stringify(written);
+  const base = useBase(draft, config);
+  const check = useCheck(base, changed && !nameProblem ? editsOf(before, name, section) : []);
+  const problems = problemsOf(name, check.data?.problems ?? []);
+  return (
+    <div className="grid items-start gap-x-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+      <div>
+        <Section>
+          <div className="grid gap-3">
+            <Field label={say.name} hint={say.nameHint} error={name ? nameProblem : undefined}>
+              <TextInput
+                value={name}
+                spellCheck={false}
+                autoComplete="off"
+                className="font-mono"
+                onChange={(event) => setName(event.target.value)}
+              />
+            </Field>
+            <ServerFields
+              root={root}
+              section={section}
+              problems={problems}
+              onChange={(path, value) => {
+                setSection((now) => {
+                  const next = put(now, path, value);
+                  return isObject(next) ? next : {};
+                });
+              }}
+            />
+          </div>
+        </Section>
+      </div>
+      <div className="xl:sticky xl:top-0">
+        <Verdict name={name} check={check} changed={changed} others={problems.get("")} />
+        <Publish
+          before={before}
+          name={name}
+          base={base}
+          edited={changed && !nameProblem ? check.data : undefined}
+          draft={draft}
+          drafts={drafts}
+          onDraft={setDraft}
+        />
+      </div>
+    </div>
+  );
+}
+
+function problemOfName(name: string, before: string, servers: object): string | undefined {
+  if (!SERVER_NAME.test(name)) return say.nameBad;
+  return name !== before && Object.hasOwn(servers, name) ? say.nameTaken : undefined;
+}
+
+interface FieldsProps {
+  root: JsonObject;
+  section: JsonObject;
+  problems: ReadonlyMap<string, string>;
+  onChange: Parameters<typeof SchemaForm>[0]["onChange"];
+}
+
+/** The engine's own fields of a server; rarely needed ones are folded. */
+function ServerFields({ root, section, problems, onChange }: FieldsProps) {
+  const shape = shapeOf(resolved(get(asObject(root.$defs), "McpServer"), root), root);
+  const fields = (shape.kind === "object" ? shape.fields : []).filter((each) =>
+    fitsTransport(each.name, section),
+  );
+  const essential = ESSENTIAL.flatMap((key) => fields.filter((each) => each.name === key));
+  const others = fields.filter((each) => !ESSENTIAL.includes(each.name));
+  const common = { root, value: section, problems, onChange, showsSecrets: true };
+  return (
+    <>
+      <SchemaForm {...common} fields={essential.map(opened)} />
+      <p className="text-xs text-muted">{say.secrets}</p>
+      <details>
+        <summary className="min-h-6 cursor-pointer font-medium">{words.form.more}</summary>
+        <div className="pt-3">
+          <SchemaForm {...common} fields={others} />
+        </div>
+      </details>
+    </>
+  );
+}
+
+const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
+
+/** The keys that a server cannot do without are shown without a click. */
+function opened(field: Part): Part {
+  return field.name === "command" || field.name === "url" ? { ...field, required: true } : field;
+}
+
+interface Base {
+  text: string;
+  digest: string;
+}
+
+/** The text that the edits are made in: the file's, or a saved draft's. */
+function useBase(draft: string, config: EditorProps["config"]): Base | undefined {
+  const saved = useGet("/api/v1/drafts/{draft}", { path: { draft } }, { enabled: draft !== "" });
+  if (draft === "") return { text: config.text, digest: config.digest };
+  return saved.data && { text: saved.data.text, digest: saved.data.base };
+}
+
+const PAUSE_MS = 300;
+
+/** The text with the edits, and the engine's verdict on it; the last edits win. */
+function useCheck(base: Base | undefined, edits: Edit[]) {
+  const key = useDeferredValue(JSON.stringify(edits));
+  const [asked, setAsked] = useState(key);
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(key), PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [key]);
+  return useQuery({
+    queryKey: ["server-edit", base?.digest, base?.text, asked],
+    enabled: base !== undefined && asked !== "[]",
+    queryFn: async ({ signal }) => {
+      const wanted: Edit[] = JSON.parse(asked);
+      const body = { text: base?.text ?? "", base: base?.digest ?? "", edits: wanted };
+      const { data } = await api.POST("/api/v1/config/edit", { body, signal });
+      return data as Schema<"Edited">; // a refusal is thrown
+    },
+    placeholderData: (before) => before,
+    retry: false,
+  });
+}
+
+type Check = ReturnType<typeof useCheck>;
+
+interface VerdictProps {
+  name: string;
+  check: Check;
+  changed: boolean;
+  /** Problems outside of the form's fields. */
+  others: string | undefined;
+}
+
+function Verdict({ name, check, changed, others }: VerdictProps) {
+  const found = changed ? check.data : undefined;
+  const fatal = found?.problems.filter((each) => each.fatal) ?? [];
+  const changes = found?.changes.filter((each) => each.key.startsWith("mcp")) ?? [];
+  return (
+    <Section title={say.verdict}>
+      <div className="grid gap-3" role="status">
+        {!changed && <p className="text-muted">{say.noChange}</p>}
+        {check.error && <p className="break-words text-bad">{sentence(check.error)}</p>}
+        {changed && !found && check.isFetching && <p className="text-muted">{say.checking}</p>}
+        {found && (
+          <p className="flex items-center gap-2">
+            <StatusDot tone={fatal.length ? "bad" : "good"} />
+            {fatal.length ? say.problems(fatal.length) : say.good}
+          </p>
+        )}
+        {others && <p className="break-words text-bad">{others}</p>}
+        {changes.map((each) => (
+          <p key={each.key} className="flex flex-wrap items-center gap-2">
+            <code className="font-mono text-xs break-all">{each.key}</code>
+            <Badge tone={each.takes_effect === "now" ? "good" : "warn"}>
+              {say.effects[each.takes_effect]}
+            </Badge>
+          </p>
+        ))}
+        {found && <CodeBlock label={say.yaml} text={linesOf(found, name)} />}
+      </div>
+    </Section>
+  );
+}
+
+/** The lines of the server in the text. */
+function linesOf({ text, places }: Schema<"Edited">, name: string): string {
+  const place = places[`mcp.servers.${name}`];
+  if (!place) return "";
+  const [first, , last, column] = place;
+  return text
+    .split(/\r?\n/)
+    .slice(first - 1, column <= 1 ? last - 1 : last)
+    .join("\n");
+}
+
+interface PublishProps {
+  before: string;
+  name: string;
+  base: Base | undefined;
+  edited: Schema<"Edited"> | undefined;
+  draft: string;
+  drafts: readonly Schema<"SavedDraft">[];
+  onDraft: (draft: string) => void;
+}
+
+function Publish({ before, name, base, edited, draft, drafts, onDraft }: PublishProps) {
+  const [removing, setRemoving] = useState(false);
+  const saved = useSaved(draft, before || name, base, drafts);
+  const path: Path = ["mcp", "servers", before];
+  return (
+    <Section>
+      <div className="grid gap-3">
+        {drafts.length > 0 && (
+          <Field label={say.draft}>
+            <Select
+              value={draft}
+              onValue={onDraft}
+              options={[
+                { value: "", label: say.newDraft },
+                ...drafts.map(({ id }) => ({ value: id, label: say.draftOf(id) })),
+              ]}
+            />
+          </Field>
+        )}
+        {edited && base && <ServerTrial server={name} text={edited.text} base={base.digest} />}
+        <div className="flex flex-wrap gap-2">
+          <Button
+            look="primary"
+            disabled={edited === undefined}
+            busy={saved.busy}
+            onClick={() => edited && saved.save(edited.text)}
+          >
+            {edited && !edited.in_order ? say.anyway : say.toPublish}
+          </Button>
+          {before && (
+            <Button icon="trash" onClick={() => setRemoving(true)}>
+              {say.remove}
+            </Button>
+          )}
+        </div>
+        {removing && (
+          <Confirm
+            title={say.removeTitle(before)}
+            about={say.removeAbout}
+            confirm={say.remove}
+            danger
+            busy={saved.busy}
+            onConfirm={() => saved.edit([{ op: "remove", path: [...path] }])}
+            onClose={() => setRemoving(false)}
+          />
+        )}
+      </div>
+    </Section>
+  );
+}
+
+/** Keeps a text as a draft, and goes on to where drafts are published. */
+function useSaved(
+  draft: string,
+  server: string,
+  base: Base | undefined,
+  drafts: PublishProps["drafts"],
+) {
+  const navigate = useNavigate();
+  const id =
+    draft ||
+    draftId(
+      server,
+      drafts.map((each) => each.id),
+    );
+  const saving = useSend("put", "/api/v1/drafts/{draft}", {
+    stale: ["/api/v1/drafts", "/api/v1/drafts/{draft}"],
+    onDone: () => void navigate({ href: `/contexts?draft=${id}` }),
+  });
+  const editing = useSend("post", "/api/v1/config/edit");
+  const save = (text: string) => {
+    if (base) saving.mutate({ path: { draft: id }, body: { text, base: base.digest } });
+  };
+  const edit = (edits: Edit[]) => {
+    if (!base) return;
+    editing.mutate(
+      { body: { text: base.text, base: base.digest, edits } },
+      { onSuccess: ({ text }) => save(text) },
+    );
+  };
+  return { save, edit, busy: saving.isPending || editing.isPending };
+}

@@ -1,0 +1,211 @@
+// The call from this page: its controls, words, waits and line.
+import { useEffect, useReducer, useState, useSyncExternalStore } from "react";
+
+import { type LiveFrame, useLiveCalls, useTopic } from "../../app/live.ts";
+import { type BrowserCall, type CallView, noMicrophone } from "../../audio/browser-call.ts";
+import { Empty } from "../../parts/answer.tsx";
+import { StatusDot } from "../../parts/badge.tsx";
+import { Button, LinkButton } from "../../parts/button.tsx";
+import { CodeBlock } from "../../parts/code.tsx";
+import { Icon } from "../../parts/icons.tsx";
+import { clockText, useNow } from "../../parts/time.tsx";
+import { words } from "../../words/try.ts";
+import { type Fields, type Item, withLedgerLine } from "./conversation.ts";
+import { Keypad, LineFacts, Meter } from "./line.tsx";
+import { Said, Transcript } from "./transcript.tsx";
+import { type Turn, withLine } from "./turns.ts";
+import { Waits } from "./waits.tsx";
+
+const text = words.calling;
+
+export interface CallTest {
+  readonly call: BrowserCall;
+  /** Counts the calls of this page. */
+  readonly number: number;
+}
+
+export interface CallProps {
+  test: CallTest | null;
+  /** False while it is not known what to try. */
+  ready: boolean;
+  onBegin: () => void;
+}
+
+export function Call({ test, ready, onBegin }: CallProps) {
+  const missing = noMicrophone();
+  if (missing === "insecure") return <Insecure />;
+  if (missing === "unsupported") return <Empty icon="mic" title={text.unsupported} />;
+  if (test === null) {
+    return (
+      <div className="m-auto">
+        <Empty icon="mic" title={text.idle}>
+          <p>{text.idleHint}</p>
+          <Button look="primary" icon="calls" disabled={!ready} onClick={onBegin}>
+            {text.begin}
+          </Button>
+        </Empty>
+      </div>
+    );
+  }
+  return <Running key={test.number} call={test.call} onBegin={onBegin} />;
+}
+
+/** The page came over plain http from another machine: what helps, to be copied. */
+function Insecure() {
+  const port = location.port || "80";
+  const local = `http://localhost:${port}${location.pathname}${location.search}`;
+  return (
+    <Empty icon="lock" title={text.insecureTitle}>
+      <p>
+        {text.insecure} <span className="text-ink select-all">{local}</span>
+      </p>
+      <CodeBlock text={`ssh -L ${port}:127.0.0.1:${port} ${location.hostname}`} />
+    </Empty>
+  );
+}
+
+/** What the page knows of the call, from its ledger. */
+interface Course {
+  items: readonly Item[];
+  turns: readonly Turn[];
+  /** True while the caller's voice is heard. */
+  speaks: boolean;
+}
+
+const NOTHING: Course = { items: [], turns: [], speaks: false };
+
+function follow(course: Course, { frame, now }: { frame: LiveFrame; now: number }): Course {
+  let { items, turns, speaks } = frame.restart ? NOTHING : course;
+  for (const line of frame.events ?? []) {
+    const fields: Fields = line;
+    items = withLedgerLine(items, fields);
+    turns = withLine(turns, fields, now);
+    if (fields.type === "caller.started") speaks = true;
+    if (fields.type === "caller.text" || fields.type === "call.ended") speaks = false;
+  }
+  return { items, turns, speaks };
+}
+
+/** Follow the call's ledger from the moment when it is among the live calls. */
+function useCourse(callId: string) {
+  const { rows } = useLiveCalls();
+  const [begun, setBegun] = useState(false);
+  const isLive = rows.some((row) => row.call_id === callId);
+  useEffect(() => {
+    if (isLive) setBegun(true);
+  }, [isLive]);
+  const [course, take] = useReducer(follow, NOTHING);
+  const feed = useTopic(begun ? { topic: "call", call: callId } : null, (frame) =>
+    take({ frame, now: performance.now() }),
+  );
+  return { course, feed };
+}
+
+function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) {
+  const view = useSyncExternalStore(call.subscribe, () => call.view);
+  const { course, feed } = useCourse(view.callId);
+  const live = view.phase === "live";
+  const quiet = course.items.length === 0 && !course.speaks;
+  return (
+    <div className="flex min-h-0 flex-1 flex-col">
+      <Controls call={call} view={view} onBegin={onBegin} />
+      <div className="flex min-h-0 flex-1 phone:flex-col">
+        <Transcript items={course.items} busy={live}>
+          {course.speaks && live && (
+            <Said by="caller">
+              <span className="animate-pulse text-muted">{words.transcript.speaks}</span>
+            </Said>
+          )}
+          {quiet && view.end === null && <p className="text-muted">{text.noTranscript}</p>}
+          {feed.state === "refused" && (
+            <p role="alert" className="text-warn">
+              {text.feedRefused} {feed.message}
+            </p>
+          )}
+        </Transcript>
+        <aside className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:w-full phone:border-t phone:border-l-0">
+          <div className="grid grid-cols-[minmax(0,1fr)] gap-5">
+            <Waits turns={course.turns} live={live} />
+            <LineFacts line={view.line} />
+          </div>
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+function Controls({
+  call,
+  view,
+  onBegin,
+}: {
+  call: BrowserCall;
+  view: CallView;
+  onBegin: () => void;
+}) {
+  const [keypad, setKeypad] = useState(false);
+  if (view.phase === "ended") return <Ended view={view} onBegin={onBegin} />;
+  const live = view.phase === "live";
+  return (
+    <div className="border-b border-line px-4 py-2">
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+        <div role="status" className="flex min-w-36 items-center gap-2">
+          <StatusDot tone={live ? "good" : "accent"} />
+          <span className="font-medium">{text.phases[view.phase]}</span>
+          {live && <Clock since={view.since} />}
+        </div>
+        <div className="flex gap-4">
+          <Meter who="you" read={() => call.levels.microphone} />
+          <Meter who="agent" read={() => call.levels.speaker} />
+        </div>
+        <div className="ml-auto flex flex-wrap gap-2">
+          <Button
+            icon="mic"
+            aria-pressed={view.muted}
+            look={view.muted ? "primary" : "plain"}
+            onClick={() => call.mute(!view.muted)}
+          >
+            {view.muted ? text.muted : text.mute}
+          </Button>
+          <Button icon="table" aria-expanded={keypad} onClick={() => setKeypad(!keypad)}>
+            {text.keypad}
+          </Button>
+          <Button look="danger" icon="hangup" onClick={call.leave}>
+            {text.hangUp}
+          </Button>
+        </div>
+      </div>
+      {keypad && <Keypad view={view} onKey={(key) => call.press(key)} />}
+    </div>
+  );
+}
+
+function Clock({ since }: { since: number }) {
+  useNow(500); // renders again; the time itself is on the clock of `performance`
+  return <span className="text-muted">{clockText(performance.now() - since)}</span>;
+}
+
+function Ended({ view, onBegin }: { view: CallView; onBegin: () => void }) {
+  const why = view.end?.why ?? "";
+  const known = Object.entries(words.ends).find(([each]) => each === why)?.[1];
+  return (
+    <div role="status" className="flex flex-wrap items-center gap-3 border-b border-line px-4 py-2">
+      <Icon name="hangup" />
+      <span className="font-medium">{known ?? words.endedOther(why)}</span>
+      {view.end?.said && <span className="text-muted">{view.end.said}</span>}
+      {view.lastedMs > 0 && (
+        <span className="text-muted">{text.duration(clockText(view.lastedMs))}</span>
+      )}
+      <div className="ml-auto flex gap-2">
+        {view.since > 0 && (
+          <LinkButton icon="calls" to="/calls/$callId" params={{ callId: view.callId }}>
+            {text.openCall}
+          </LinkButton>
+        )}
+        <Button look="primary" icon="calls" onClick={onBegin}>
+          {text.again}
+        </Button>
+      </div>
+    </div>
+  );
+}
