@@ -35,7 +35,7 @@ def test_a_measure_is_chosen_compared_and_followed_to_its_calls(
     expect(brain).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("columnheader", name="brain")).to_have_count(0)
     page.get_by_label("Compare with the period before").check()
-    expect(page).to_have_url(re.compile("compare=true&hidden=brain"))
+    expect(page).to_have_url(re.compile("hidden=brain&compare=true"))
     page.reload()
     expect(page.get_by_label("Separate by")).to_have_value("stage")
     expect(brain).to_have_attribute("aria-pressed", "false")
