@@ -99,7 +99,14 @@ def test_a_key_is_shown_once_and_a_session_of_another_ends(
 def test_ones_own_password_and_second_factor(
     open_page: OpenPage, own_hotel: Hotel, axe: Axe
 ) -> None:
+    other = open_page("operator", "/settings?tab=browser", hotel=own_hotel)
     page = open_page("operator", "/settings", hotel=own_hotel)
+    expect(page.get_by_role("table", name="Your other sessions").get_by_role("row")).to_have_count(
+        2
+    )
+    page.get_by_role("button", name="End them all").click()
+    expect(page.get_by_text("You are signed in nowhere else.")).to_be_visible()
+    expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
     page.get_by_label("Present password").fill("wrong")
     page.get_by_label("New password").fill("copper violin meadow 7")
     page.get_by_role("button", name="Change password").click()
