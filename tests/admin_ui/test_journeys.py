@@ -67,7 +67,7 @@ def test_a_viewer_sees_what_is_missing_and_an_address_is_no_way_around(
     expect(page.get_by_text("There is no such page")).to_be_visible()
 
 
-def test_a_new_person_signs_in_by_a_link_that_works_once(
+def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
     open_page: OpenPage, own_hotel: Hotel
 ) -> None:
     with own_hotel.accounts() as accounts:
@@ -79,14 +79,35 @@ def test_a_new_person_signs_in_by_a_link_that_works_once(
     heading(page, "Choose your password")  # the browser itself asks for twelve characters
     page.get_by_label("New password").fill("a lamp under nine rivers")
     page.get_by_role("button", name="Set password and sign in").click()
-    heading(page, "Live")
-    expect(page.get_by_role("button", name="nina")).to_be_visible()
+    heading(page, "Live calls")
     assert "link" not in page.url
+    expect(page.get_by_text("0 calls", exact=True)).to_be_visible()
+
+    with own_hotel.call() as caller:
+        row = (
+            page.get_by_role("grid", name="Live calls")
+            .get_by_role("row")
+            .filter(has_text="reception")
+        )
+        row.click()
+        call = page.get_by_role("complementary")
+        expect(call).to_contain_text("This call is recorded. Hotel Seaview, good day.")
+        caller.wait_for_silence()
+        caller.say("When are you open?")
+        expect(call).to_contain_text("When are you open?")
+        expect(call).to_contain_text("Our restaurant is open from seven")
+        call.get_by_role("button", name="End").click()
+        page.get_by_role("alertdialog").get_by_role("button", name="End call").click()
+        assert caller.ended() == "them"
+        expect(call).to_contain_text("The call is over")
+    call.get_by_role("link", name="Open").first.click()
+    expect(page).to_have_url(re.compile(r"/calls/[0-9a-f-]+"))
+    expect(page.get_by_role("main")).to_contain_text("When are you open?")
 
     again = open_page(None, link, hotel=own_hotel)
     again.get_by_label("New password").fill("a lamp under ten rivers")
     again.get_by_role("button", name="Set password and sign in").click()
-    expect(again.get_by_text(re.compile("link"), exact=False).last).to_be_visible()
+    expect(again.get_by_role("alert").or_(again.get_by_text("The link"))).to_be_visible()
     heading(again, "Choose your password")
 
     page.get_by_role("button", name="nina").click()
