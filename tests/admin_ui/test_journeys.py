@@ -100,7 +100,7 @@ def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
         page.get_by_role("alertdialog").get_by_role("button", name="End call").click()
         assert caller.ended() == "them"
         expect(call).to_contain_text("The call is over")
-    call.get_by_role("link", name="Open").first.click()
+    call.get_by_role("link", name="Whole call").first.click()
     expect(page).to_have_url(re.compile(r"/calls/[0-9a-f-]+"))
     expect(page.get_by_role("main")).to_contain_text("When are you open?")
 
