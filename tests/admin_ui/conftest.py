@@ -41,6 +41,7 @@ from tests.admin_ui.hotel import (
     hash_of_password,
     history_of_today,
 )
+from tests.admin_ui.pictures import take
 
 from cordboard.admin.page import ASSETS, INDEX
 from cordboard_testkit.patience import PATIENCE
@@ -239,6 +240,6 @@ def shoot() -> Shoot:
 
     def shot(page: Page, name: str) -> None:
         if wanted:
-            page.screenshot(path=Path(wanted) / f"{name}.png")
+            take(page, Path(wanted) / f"{name}.png")
 
     return shot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import OpenPage
+from tests.admin_ui.conftest import OpenPage, Shoot
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
 from cordboard.accounts.rights import EVERYWHERE, Grant, Role
@@ -68,7 +68,7 @@ def test_a_viewer_sees_what_is_missing_and_an_address_is_no_way_around(
 
 
 def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
-    open_page: OpenPage, own_hotel: Hotel
+    open_page: OpenPage, own_hotel: Hotel, shoot: Shoot
 ) -> None:
     with own_hotel.accounts() as accounts:
         accounts.add("nina", Role.OPERATOR, [Grant.PERSONAL], EVERYWHERE)
@@ -96,6 +96,7 @@ def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
         caller.say("When are you open?")
         expect(call).to_contain_text("When are you open?")
         expect(call).to_contain_text("Our restaurant is open from seven")
+        shoot(page, "live")
         call.get_by_role("button", name="End").click()
         page.get_by_role("alertdialog").get_by_role("button", name="End call").click()
         assert caller.ended() == "them"
