@@ -1,4 +1,4 @@
-"""Pictures of pages for the documentation: PNG files with a palette, a third of the browser's own."""
+"""Pictures of pages for the documentation: PNG files with a palette, a third of the usual size."""
 
 from __future__ import annotations
 
