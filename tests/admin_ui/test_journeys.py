@@ -114,3 +114,28 @@ def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
     page.get_by_role("button", name="nina").click()
     page.get_by_role("menuitem", name="Sign out").click()
     heading(page, "Sign in")
+
+
+def test_what_is_published_is_what_the_next_caller_hears(
+    open_page: OpenPage, own_hotel: Hotel
+) -> None:
+    page = open_page("admin", "/contexts/reception", hotel=own_hotel)
+    before = own_hotel.config.read_text()
+    greeting = page.get_by_role("textbox", name="Greeting", exact=True)
+    expect(greeting).to_have_value("Hotel Seaview, good day.")
+    with own_hotel.call() as caller:
+        greeting.fill("Hotel Seaview, good evening.")
+        page.get_by_role("button", name="Publish…").click()
+        dialog = page.get_by_role("dialog", name="Publish this draft")
+        dialog.get_by_role("textbox").fill("It is late")
+        dialog.get_by_role("button", name="Publish", exact=True).click()
+        expect(dialog).to_have_count(0)
+        expect(page.get_by_role("banner")).to_contain_text("1 call still on an older one")
+        caller.hang_up()
+    after = before.replace("good day", "good evening")
+    assert own_hotel.config.read_text() == after, "comments and spacing are as before"
+    expect(page.get_by_role("banner")).to_contain_text("by anna")
+    page.get_by_role("link", name="Live").click()
+    with own_hotel.call():
+        calls = page.get_by_role("grid", name="Live calls")
+        expect(calls).to_contain_text("Hotel Seaview, good evening.")
