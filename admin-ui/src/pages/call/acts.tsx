@@ -121,7 +121,7 @@ function MakeScenario({ id, onClose }: { id: string; onClose: () => void }) {
             tabIndex={0}
             role="group"
             aria-label={words.scenario.text}
-            className="max-h-80 overflow-auto rounded-md border border-line bg-surface p-3 font-mono text-xs"
+            className="max-h-80 overflow-auto rounded-md border border-line bg-surface p-3 font-mono text-xs whitespace-pre-wrap"
           >
             {text}
           </pre>

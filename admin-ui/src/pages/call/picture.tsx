@@ -133,16 +133,18 @@ interface CursorProps {
 function Cursor({ shown, scale, onView }: CursorProps) {
   const line = useRef<HTMLDivElement>(null);
   const { player, axis } = shown;
-  const move = useEffectEvent((time: number, playing: boolean) => {
-    if (!line.current) return;
-    line.current.style.transform = `translateX(${xOf(scale, time)}px)`;
-    if (playing && (time > scale.view.to || time < scale.view.from)) {
-      onView(following(axis, scale.view, time));
-    }
+  const place = useEffectEvent((time: number) => {
+    if (line.current) line.current.style.transform = `translateX(${xOf(scale, time)}px)`;
   });
-  useEffect(() => player.follow((time, playing) => move(time, playing)), [player]);
+  const follow = useEffectEvent((time: number, moved: boolean) => {
+    place(time);
+    // Who pans away from the sound stays there until it moves.
+    const seen = following(axis, scale.view, time);
+    if (moved && seen !== scale.view) onView(seen);
+  });
+  useEffect(() => player.follow((time, moved) => follow(time, moved)), [player]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another scale, another place
-  useLayoutEffect(() => move(player.time, false), [scale, player]);
+  useLayoutEffect(() => place(player.time), [scale, player]);
   return (
     <div
       ref={line}
