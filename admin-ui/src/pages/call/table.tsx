@@ -10,7 +10,8 @@ const CELL = "px-2 py-1 text-right align-top whitespace-nowrap first:pl-6";
 const TEXT = "min-w-48 px-2 py-1 text-left align-top";
 const HEAD = "px-2 py-1 text-right text-xs font-medium text-muted first:pl-6";
 
-export const CallTable = memo(function CallTable({ shown: { call, shapes } }: { shown: Shown }) {
+/** Takes little of `Shown`, so that it is not rendered again as the address changes. */
+export const CallTable = memo(function CallTable({ call, shapes }: Pick<Shown, "call" | "shapes">) {
   const events = shapes.filter(
     ({ lane }) => lane !== "caller" && lane !== "waited" && lane !== "agent",
   );
