@@ -252,6 +252,7 @@ export const words = {
     lines: (context: string) => `contexts.${context} in this version`,
     notFound: "The lines of this context cannot be found in this version.",
     open: "Open context",
+    compare: "Compare with now",
     line: (from: number, to: number) => `Lines ${from} to ${to}`,
   },
   notes: {
