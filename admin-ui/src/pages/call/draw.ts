@@ -36,6 +36,7 @@ export function paletteOf(element: HTMLElement): Palette {
     if (name === "raised" || name === "surface" || name === "hover") return "Canvas";
     return name === "selected" || name === "accent" ? "Highlight" : "CanvasText";
   };
+  // `fromEntries` forgets which keys it was given.
   const found = Object.fromEntries(COLOURS.map((name) => [name, colour(name)]));
   return { ...(found as Record<Colour, string>), font: style.fontFamily };
 }

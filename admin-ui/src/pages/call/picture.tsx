@@ -10,6 +10,7 @@ import {
   useState,
 } from "react";
 
+import { useShortcut } from "../../app/shortcuts.tsx";
 import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { durationText } from "../../parts/time.tsx";
@@ -312,6 +313,9 @@ function Zoom({ shown, view, onView }: Omit<PictureProps, "tiles">) {
     return time >= view.from && time <= view.to ? time : (view.from + view.to) / 2;
   };
   const zoom = (factor: number) => onView(zoomed(axis, view, factor, around()));
+  useShortcut("+", words.keys.zoomIn, () => zoom(0.5));
+  useShortcut("-", words.keys.zoomOut, () => zoom(2));
+  useShortcut("0", words.keys.whole, () => onView(wholeView(axis)));
   return (
     <div className="flex w-20 shrink-0 items-center justify-center border-r border-line py-0.5 phone:w-16">
       <IconButton small icon="minus" label={words.picture.zoomOut} onClick={() => zoom(2)} />
