@@ -58,15 +58,19 @@ const TONES: Record<string, Tone> = {
   refused: "warn",
 };
 
+/** Why a call ended, as people read it: `transfer:sales` is "to sales". */
+export function reasonText(reason: string): string {
+  const [, to] = /^transfer:(.*)/.exec(reason) ?? [];
+  return to ? words.transferredTo(to) : reason.replaceAll("_", " ");
+}
+
 /** How a call ended, and why. */
 export function Outcome({ outcome, reason }: { outcome: string; reason: string }) {
   return (
     <span className="flex items-center gap-1.5 truncate">
       <StatusDot tone={TONES[outcome] ?? "neutral"} />
       <span>{words.outcomes[outcome] ?? outcome}</span>
-      {reason && (
-        <span className="truncate text-muted phone:hidden">{reason.replaceAll("_", " ")}</span>
-      )}
+      {reason && <span className="truncate text-muted phone:hidden">{reasonText(reason)}</span>}
     </span>
   );
 }
