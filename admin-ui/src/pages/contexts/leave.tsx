@@ -30,7 +30,8 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
     blocker.proceed();
     onLeave();
   };
-  const saved = draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
+  const saved =
+    draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
   return (
     <Dialog title={words.draft.leaveTitle} about={saved} onClose={blocker.reset}>
       <div className="flex flex-wrap justify-end gap-2">

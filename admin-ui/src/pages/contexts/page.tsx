@@ -39,8 +39,8 @@ export default function ContextsPage() {
   const published = async (done: Published) => {
     setReport(done);
     await Promise.all(
-      ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map((each) =>
-        queries.invalidateQueries({ queryKey: keyOf(each) }),
+      ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map(
+        (each) => queries.invalidateQueries({ queryKey: keyOf(each) }),
       ),
     );
   };
@@ -50,7 +50,10 @@ export default function ContextsPage() {
       <Page
         title={words.versions}
         actions={
-          <Button icon="edit" onClick={() => go({ tab: undefined, from: undefined, to: undefined })}>
+          <Button
+            icon="edit"
+            onClick={() => go({ tab: undefined, from: undefined, to: undefined })}
+          >
             {words.edit}
           </Button>
         }
@@ -71,7 +74,10 @@ export default function ContextsPage() {
 }
 
 /** Loads the file, its schema and the draft of the address. */
-function Editing(props: { bar: React.ReactNode; onPublished: (report: Published) => Promise<void> }) {
+function Editing(props: {
+  bar: React.ReactNode;
+  onPublished: (report: Published) => Promise<void>;
+}) {
   const { search, go } = useAddress();
   const config = useGet(CONFIG, {}, { staleTime: Number.POSITIVE_INFINITY });
   const schema = useGet("/api/v1/config/schema", {}, { staleTime: Number.POSITIVE_INFINITY });
@@ -135,10 +141,18 @@ function useBegin(saved: string | undefined, config: Config | undefined) {
   });
   const file = useMemo<Begin | undefined>(
     () =>
-      config && { text: config.text, base: config.digest, original: config.text, verdict: config, stale: false },
+      config && {
+        text: config.text,
+        base: config.digest,
+        original: config.text,
+        verdict: config,
+        stale: false,
+      },
     [config],
   );
-  return saved ? { data: query.data ?? undefined, error: query.error } : { data: file, error: null };
+  return saved
+    ? { data: query.data ?? undefined, error: query.error }
+    : { data: file, error: null };
 }
 
 interface DeskProps {
@@ -163,7 +177,10 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
   const hasText = config.text !== "";
   const why = useReadOnly(config);
   const changed = state.text !== state.original;
-  const removed = useSend("delete", "/api/v1/drafts/{draft}", { stale: ["/api/v1/drafts"], quiet: true });
+  const removed = useSend("delete", "/api/v1/drafts/{draft}", {
+    stale: ["/api/v1/drafts"],
+    quiet: true,
+  });
   useEffect(() => {
     if (changed && search.draft !== id) go({ draft: id }, true);
   }, [changed, search.draft, id, go]);
@@ -259,7 +276,8 @@ function useReadOnly(config: Config): string {
   const may = useMay("config.draft");
   const wide = useWide();
   if (!may) return words.readOnly.viewer;
-  if (config.text === "") return config.problems.length ? words.readOnly.notYaml : words.readOnly.limited;
+  if (config.text === "")
+    return config.problems.length ? words.readOnly.notYaml : words.readOnly.limited;
   return wide ? "" : words.readOnly.narrow;
 }
 
@@ -325,7 +343,9 @@ function Notes(props: { why: string; stale: boolean; config: Config; hasDraft: b
     <div className="grid gap-2 px-6 empty:hidden phone:px-4">
       {why && <p className="mb-2 text-muted">{why}</p>}
       {!why && config.reason && <p className="mb-2 text-muted">{config.reason}</p>}
-      {stale && <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>}
+      {stale && (
+        <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>
+      )}
       {mayDraft && !why && !hasDraft && <SavedDrafts />}
     </div>
   );

@@ -75,7 +75,10 @@ function Problems({ state, onOpen }: { state: State; onOpen: (problem: Problem) 
         {problems.length > 0 && <Icon name={open ? "down" : "up"} size={14} />}
       </button>
       {open && problems.length > 0 && (
-        <ul aria-label={words.problemList} className="max-h-40 overflow-y-auto border-t border-line py-1">
+        <ul
+          aria-label={words.problemList}
+          className="max-h-40 overflow-y-auto border-t border-line py-1"
+        >
           {problems.map((each) => (
             <li key={`${each.key} ${each.line} ${each.message}`}>
               <button
