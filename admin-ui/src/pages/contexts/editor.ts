@@ -188,7 +188,7 @@ function completions(
 function base(label: string): Extension {
   return [
     EditorView.cspNonce.of(getNonce()),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     history(),
     drawSelection(),
     keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap]),

@@ -12,7 +12,7 @@ export interface LeaveDialogProps {
   id: string;
   changed: boolean;
   onLeave: () => void;
-  onDiscard: () => Promise<unknown>;
+  onDiscard: () => Promise<void>;
 }
 
 export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDialogProps) {
@@ -39,8 +39,7 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
         <Button
           look="danger"
           onClick={async () => {
-            await draft.close();
-            await onDiscard().catch(() => {}); // it was never saved
+            await onDiscard();
             leave();
           }}
         >

@@ -3,9 +3,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 
-import { keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
+import { get, keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
-import { Answer, Loading, Problem } from "../../parts/answer.tsx";
+import { Loading, Problem } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
@@ -79,7 +79,7 @@ function Editing(props: {
   onPublished: (report: Published) => Promise<void>;
 }) {
   const { search, go } = useAddress();
-  const config = useGet(CONFIG, {}, { staleTime: Number.POSITIVE_INFINITY });
+  const config = useFile();
   const schema = useGet("/api/v1/config/schema", {}, { staleTime: Number.POSITIVE_INFINITY });
   const [own, setOwn] = useState(newId);
   const [over, setOver] = useState<string>();
@@ -96,7 +96,7 @@ function Editing(props: {
     setOver(id); // it is in the address until the router has moved on
     setOwn(newId());
   };
-  const failed = (gone ? undefined : begin.error) ?? schema.error;
+  const failed = (gone ? undefined : begin.error) ?? config.error ?? schema.error;
   if (failed) {
     return (
       <Page title={words.title}>
@@ -107,7 +107,7 @@ function Editing(props: {
   if (!config.data || !schema.data || !begin.data) {
     return (
       <Page title={words.title}>
-        <Answer query={config}>{() => <Loading />}</Answer>
+        <Loading />
       </Page>
     );
   }
@@ -127,6 +127,17 @@ function Editing(props: {
       onLeave={leave}
     />
   );
+}
+
+/** The file as it is when the page is opened. It does not change below a draft that is being edited. */
+function useFile() {
+  const query = useQuery({
+    queryKey: keyOf(CONFIG, {}),
+    queryFn: ({ signal }) => get(CONFIG, {}, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnMount: "always",
+  });
+  return { ...query, data: query.isFetchedAfterMount ? query.data : undefined };
 }
 
 /** What the draft begins with: the saved one of the address, else the file. */
@@ -169,35 +180,17 @@ interface DeskProps {
 
 function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
   const { context, search, go, open } = useAddress();
-  const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
-  const state = useSyncExternalStore(draft.subscribe, draft.state);
+  const { draft, state, changed, remove } = useDraft(id, begin);
   const editor = useRef<YamlEditor>(null);
-  const [asking, setAsking] = useState<"publish" | "discard" | Clash>();
-  const close = () => setAsking(undefined);
+  const [asking, setAsking] = useState<Asking>();
   const hasText = config.text !== "";
   const why = useReadOnly(config);
-  const changed = state.text !== state.original;
-  const removed = useSend("delete", "/api/v1/drafts/{draft}", {
-    stale: ["/api/v1/drafts"],
-    quiet: true,
-  });
-  useEffect(() => {
-    if (changed && search.draft !== id) go({ draft: id }, true);
-  }, [changed, search.draft, id, go]);
-  useEffect(
-    () => () => {
-      void draft.flush().then(() => draft.close());
-    },
-    [draft],
-  );
   const over = async (report?: Published) => {
-    close();
-    await draft.close();
-    await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
+    setAsking(undefined);
+    await remove();
     await onOver(report);
   };
   const inPath = context === undefined ? undefined : `contexts.${context}`;
-  const key = search.at === GENERAL ? "" : (search.at ?? inPath);
   return (
     <Page
       title={words.title}
@@ -217,57 +210,104 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
     >
       {bar}
       <Notes why={why} stale={state.stale} config={config} hasDraft={search.draft !== undefined} />
-      {!hasText && config.problems.length > 0 && <NotYaml config={config} />}
+      {!hasText && config.digest !== "" && <NotYaml config={config} />}
       <Workbench
         draft={draft}
         state={state}
         root={root}
         readOnly={why !== ""}
         hasText={hasText}
-        part={key}
+        part={search.at === GENERAL ? "" : (search.at ?? inPath)}
         onPart={open}
         editor={editor}
       />
-      {asking === "publish" && (
-        <PublishDialog
-          state={state}
-          onClose={close}
-          onClash={setAsking}
-          onPublished={(report) => void over(report)}
-        />
-      )}
-      {asking === "discard" && (
-        <Confirm
-          title={words.draft.discardTitle}
-          about={words.draft.discardAbout}
-          confirm={words.draft.discard}
-          danger
-          onClose={close}
-          onConfirm={() => void over()}
-        />
-      )}
-      {typeof asking === "object" && (
-        <ConflictDialog
-          clash={asking}
-          text={state.text}
-          onClose={close}
-          onMerged={async (text) => {
-            const { theirs: original, digest: base } = asking;
-            const verdict = await deskOf(id).check(original, base);
-            draft.rebase({ text, base, original, verdict, stale: false });
-            editor.current?.setText(text);
-            setAsking("publish");
-          }}
-        />
-      )}
-      <LeaveDialog
-        draft={draft}
-        id={id}
-        changed={changed}
-        onLeave={onLeave}
-        onDiscard={() => removed.mutateAsync({ path: { draft: id } })}
+      <Dialogs
+        asking={asking}
+        onAsk={setAsking}
+        state={state}
+        onOver={over}
+        onMerged={async ({ theirs: original, digest }, text) => {
+          const verdict = await deskOf(id).check(original, digest);
+          draft.rebase({ text, base: digest, original, verdict, stale: false });
+          editor.current?.setText(text);
+        }}
       />
+      <LeaveDialog draft={draft} id={id} changed={changed} onLeave={onLeave} onDiscard={remove} />
     </Page>
+  );
+}
+
+/** The draft of an id, which is in the address from its first change on. */
+function useDraft(id: string, begin: Begin) {
+  const { search, go } = useAddress();
+  const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
+  const state = useSyncExternalStore(draft.subscribe, draft.state);
+  const changed = state.text !== state.original;
+  const removed = useSend("delete", "/api/v1/drafts/{draft}", {
+    stale: ["/api/v1/drafts"],
+    quiet: true,
+  });
+  useEffect(() => {
+    if (changed && search.draft !== id) go({ draft: id }, true);
+  }, [changed, search.draft, id, go]);
+  useEffect(
+    () => () => {
+      void draft.flush().then(() => draft.close());
+    },
+    [draft],
+  );
+  const remove = async () => {
+    await draft.close();
+    await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
+  };
+  return { draft, state, changed, remove };
+}
+
+type Asking = "publish" | "discard" | Clash | undefined;
+
+interface DialogsProps {
+  asking: Asking;
+  onAsk: (what: Asking) => void;
+  state: State;
+  onOver: (report?: Published) => Promise<void>;
+  onMerged: (clash: Clash, text: string) => Promise<void>;
+}
+
+function Dialogs({ asking, onAsk, state, onOver, onMerged }: DialogsProps) {
+  const close = () => onAsk(undefined);
+  if (asking === undefined) return null;
+  if (asking === "publish") {
+    return (
+      <PublishDialog
+        state={state}
+        onClose={close}
+        onClash={onAsk}
+        onPublished={(report) => void onOver(report)}
+      />
+    );
+  }
+  if (asking === "discard") {
+    return (
+      <Confirm
+        title={words.draft.discardTitle}
+        about={words.draft.discardAbout}
+        confirm={words.draft.discard}
+        danger
+        onClose={close}
+        onConfirm={() => void onOver()}
+      />
+    );
+  }
+  return (
+    <ConflictDialog
+      clash={asking}
+      text={state.text}
+      onClose={close}
+      onMerged={async (text) => {
+        await onMerged(asking, text);
+        onAsk("publish");
+      }}
+    />
   );
 }
 
@@ -275,9 +315,9 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
 function useReadOnly(config: Config): string {
   const may = useMay("config.draft");
   const wide = useWide();
+  if (config.digest === "") return words.readOnly.limited;
   if (!may) return words.readOnly.viewer;
-  if (config.text === "")
-    return config.problems.length ? words.readOnly.notYaml : words.readOnly.limited;
+  if (config.text === "") return words.readOnly.notYaml;
   return wide ? "" : words.readOnly.narrow;
 }
 

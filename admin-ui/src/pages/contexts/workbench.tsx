@@ -47,24 +47,8 @@ export function Workbench(props: WorkbenchProps) {
     parts.find((each) => each.key === wanted) ?? (wanted === undefined ? parts[0] : undefined);
   const [active, setActive] = useState<Active>();
   const [side, setSide] = useState<Side>("values");
-  const [prompt, setPrompt] = useState<{ path: Path; placeholders: ReadonlyMap<string, string> }>();
-  const names = useNames(tree);
-  const form: Form = {
-    root,
-    tree,
-    readOnly,
-    active: active ? dotted(active.path) : "",
-    follows: active?.from === "text",
-    problems: useByKey(state),
-    changes: useChanges(state),
-    edit: (...edits) => draft.edit(...edits),
-    names,
-    showInText: (path) => {
-      const block = blockOf(state.blocks, path);
-      if (block) editor.current?.jump(block.from, block.column);
-    },
-    openPrompt: (path, placeholders) => setPrompt({ path, placeholders }),
-  };
+  const [prompt, setPrompt] = useState<Prompt>();
+  const form = useFormOf(props, active, setPrompt);
   const onCursor = (line: number, column: number) => {
     const block = blockAt(draft.state().blocks, line, column);
     if (!block || dotted(block.path) === form.active) return;
@@ -94,20 +78,14 @@ export function Workbench(props: WorkbenchProps) {
           onFocus={(path) => setActive({ path, from: "form" })}
         />
         {hasText && (
-          <div
-            className={cx(
-              "grid min-h-0 min-w-0 border-l border-line",
-              side === "values" && NARROW_HIDDEN,
-            )}
-          >
-            <YamlPane
-              draft={draft}
-              state={state}
-              readOnly={readOnly}
-              editor={editor}
-              onCursor={onCursor}
-            />
-          </div>
+          <YamlPane
+            draft={draft}
+            state={state}
+            readOnly={readOnly}
+            editor={editor}
+            onCursor={onCursor}
+            className={side === "values" ? NARROW_HIDDEN : ""}
+          />
         )}
       </div>
       {prompt && (
@@ -122,6 +100,37 @@ export function Workbench(props: WorkbenchProps) {
       )}
     </FormProvider>
   );
+}
+
+interface Prompt {
+  readonly path: Path;
+  readonly placeholders: ReadonlyMap<string, string>;
+}
+
+/** What the fields of the form share. */
+function useFormOf(
+  { draft, state, root, readOnly, editor }: WorkbenchProps,
+  active: Active | undefined,
+  onPrompt: (prompt: Prompt) => void,
+): Form {
+  const { tree } = state.verdict;
+  const names = useNames(tree);
+  return {
+    root,
+    tree,
+    readOnly,
+    active: active ? dotted(active.path) : "",
+    follows: active?.from === "text",
+    problems: useByKey(state),
+    changes: useChanges(state),
+    edit: (...edits) => draft.edit(...edits),
+    names,
+    showInText: (path) => {
+      const block = blockOf(state.blocks, path);
+      if (block) editor.current?.jump(block.from, block.column);
+    },
+    openPrompt: (path, placeholders) => onPrompt({ path, placeholders }),
+  };
 }
 
 const NARROW_HIDDEN = "max-[56.25rem]:hidden";
