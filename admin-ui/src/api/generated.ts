@@ -1013,7 +1013,7 @@ export interface paths {
         get: operations["show_config"];
         /**
          * Write a draft to the file, if it is in order and the file is still the one it was made from, and put it into force.
-         * @description 409 `conflict` has `theirs`, `digest`, `merged` and `conflicts`; 409 `read_only` has a `patch`.
+         * @description 409 `conflict` has `theirs`, `digest`, `merged`, `with_ours` and `conflicts`; 409 `read_only` has a `patch`.
          */
         put: operations["publish_config"];
         post?: never;
@@ -5018,6 +5018,11 @@ export interface components {
             pid: number | null;
             /** Protocol */
             protocol: string;
+            /**
+             * Capabilities
+             * @description As MCP names them; empty unless it is ready.
+             */
+            capabilities: string[];
             /** Tools */
             tools: string[];
             /** Quarantined */
