@@ -2,10 +2,24 @@
 // the engine and when, and how conflicts are decided.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
+import { valueChange } from "../src/pages/contexts/diff.ts";
 import { type Checked, type Desk, Draft, type Edit, type Edited } from "../src/pages/contexts/draft.ts";
 import { decided } from "../src/pages/contexts/merge.ts";
-import { blockAt, blockOf, columnOfIndex, indexOfColumn, outline } from "../src/pages/contexts/outline.ts";
-import { fieldsOf, kindOf, labelOf, newValue, type Root, schemaAt } from "../src/pages/contexts/schema.ts";
+import {
+  blockAt,
+  blockOf,
+  columnOfIndex,
+  indexOfColumn,
+  outline,
+} from "../src/pages/contexts/outline.ts";
+import {
+  fieldsOf,
+  kindOf,
+  labelOf,
+  newValue,
+  type Root,
+  schemaAt,
+} from "../src/pages/contexts/schema.ts";
 import { search } from "../src/pages/contexts/search.ts";
 
 const TEXT = `# top
@@ -84,12 +98,18 @@ const ROOT: Root = {
     Config: {
       type: "object",
       properties: {
-        contexts: { type: "object", patternProperties: { "^[a-z]+$": { $ref: "#/$defs/Context" } } },
+        contexts: {
+          type: "object",
+          patternProperties: { "^[a-z]+$": { $ref: "#/$defs/Context" } },
+        },
         port: { type: "integer", minimum: 1, maximum: 9, order: 0 },
         agents: {
           type: "object",
           patternProperties: {
-            "^[a-z]+$": { kind_key: "type", oneOf: [{ $ref: "#/$defs/Loud" }, { $ref: "#/$defs/Calm" }] },
+            "^[a-z]+$": {
+              kind_key: "type",
+              oneOf: [{ $ref: "#/$defs/Loud" }, { $ref: "#/$defs/Calm" }],
+            },
           },
         },
       },
@@ -130,7 +150,9 @@ describe("schema", () => {
     const agent = schemaAt(ROOT, {}, ["agents", "x"]) ?? {};
     expect(newValue(ROOT, agent, "calm")).toEqual({ type: "calm", pace: "slow" });
     expect(newValue(ROOT, agent)).toEqual({ type: "loud" });
-    expect(newValue(ROOT, schemaAt(ROOT, {}, ["contexts", "a", "rules"]) ?? {})).toEqual({ title: "" });
+    expect(newValue(ROOT, schemaAt(ROOT, {}, ["contexts", "a", "rules"]) ?? {})).toEqual({
+      title: "",
+    });
   });
   test("keys keep the engine's order, and units are not said twice", () => {
     const fields = fieldsOf(ROOT, schemaAt(ROOT, {}, ["contexts", "a"]) ?? {});
@@ -140,7 +162,13 @@ describe("schema", () => {
 });
 
 function verdict(words: string): Checked {
-  return { in_order: true, problems: [], changes: [], tree: { words }, places: { words: [1, 1, 1, 6] } };
+  return {
+    in_order: true,
+    problems: [],
+    changes: [],
+    tree: { words },
+    places: { words: [1, 1, 1, 6] },
+  };
 }
 
 class FakeDesk implements Desk {
@@ -149,7 +177,10 @@ class FakeDesk implements Desk {
   failure: Error | undefined;
   check = (text: string) => this.#later(`check ${text}`, verdict(text));
   edit = (text: string, _base: string, edits: Edit[]) => {
-    const made = edits.reduce((now, each) => ("value" in each ? `${now}+${each.value}` : now), text);
+    const made = edits.reduce(
+      (now, each) => ("value" in each ? `${now}+${each.value}` : now),
+      text,
+    );
     return this.#later<Edited>(`edit ${text}`, { ...verdict(made), text: made, touched: [[1, 1]] });
   };
   save = async (text: string) => {
@@ -159,7 +190,9 @@ class FakeDesk implements Desk {
   #later<T>(what: string, value: T): Promise<T> {
     this.asked.push(what);
     const { failure } = this;
-    return new Promise((done, fail) => this.answer.push(() => (failure ? fail(failure) : done(value))));
+    return new Promise((done, fail) =>
+      this.answer.push(() => (failure ? fail(failure) : done(value))),
+    );
   }
   async next(): Promise<void> {
     this.answer.shift()?.();
@@ -175,7 +208,13 @@ describe("draft", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     desk = new FakeDesk();
-    const begin = { text: "a", original: "a", base: "b".repeat(64), verdict: verdict("a"), stale: false };
+    const begin = {
+      text: "a",
+      original: "a",
+      base: "b".repeat(64),
+      verdict: verdict("a"),
+      stale: false,
+    };
     draft = new Draft(desk, begin, (error) => error instanceof TypeError);
   });
   afterEach(() => {
@@ -196,7 +235,11 @@ describe("draft", () => {
     expect(draft.state().verdict.tree, "of an older text").toEqual({ words: "a" });
     await vi.advanceTimersByTimeAsync(250);
     await desk.next();
-    expect(draft.state()).toMatchObject({ text: "abcd", checked: true, verdict: { tree: { words: "abcd" } } });
+    expect(draft.state()).toMatchObject({
+      text: "abcd",
+      checked: true,
+      verdict: { tree: { words: "abcd" } },
+    });
   });
 
   test("an edit of the form meets the text as it is by then", async () => {
@@ -243,6 +286,18 @@ describe("draft", () => {
   });
 });
 
+test("changes of values are told in words", () => {
+  const before = { a: { wait: 5, tools: ["x", "y"], long: "l".repeat(99), old: true } };
+  const after = { a: { wait: 6, tools: ["y", "z"], long: "m".repeat(99), new: "n", "gpt-4.1": 1 } };
+  const change = (key: string) => valueChange(key, before, after);
+  expect(change("a.wait")).toEqual({ kind: "value", before: "5", after: "6" });
+  expect(change("a.tools")).toEqual({ kind: "items", added: ["z"], removed: ["x"] });
+  expect(change("a.long")).toEqual({ kind: "changed" });
+  expect(change("a.old")).toEqual({ kind: "removed", value: "true" });
+  expect(change("a.new")).toEqual({ kind: "added", value: "n" });
+  expect(change("a.gpt-4.1"), "a key with a dot").toEqual({ kind: "added", value: "1" });
+});
+
 test("conflicts are decided one by one", () => {
   const conflicts = [
     { at: 2, line: 2, base: "b\n", ours: "B\n", theirs: "beta\n" },
@@ -251,11 +306,15 @@ test("conflicts are decided one by one", () => {
   ];
   const text = "a\nB\nc\ne\nF1\nF2\n";
   expect(decided(text, conflicts, [])).toBe(text);
-  expect(decided(text, conflicts, ["theirs", "theirs", "both"])).toBe("a\nbeta\nc\ndelta\ne\nphi\nF1\nF2\n");
+  expect(decided(text, conflicts, ["theirs", "theirs", "both"])).toBe(
+    "a\nbeta\nc\ndelta\ne\nphi\nF1\nF2\n",
+  );
 });
 
 test("an address with nonsense shows the page without it", () => {
-  expect(search({ at: "", draft: "../x", tab: "x", from: "zz", to: "abcd" })).toEqual({ to: "abcd" });
+  expect(search({ at: "", draft: "../x", tab: "x", from: "zz", to: "abcd" })).toEqual({
+    to: "abcd",
+  });
   expect(search({ at: "providers.local", tab: "versions", draft: "d-1" })).toEqual({
     at: "providers.local",
     tab: "versions",

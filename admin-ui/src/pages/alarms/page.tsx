@@ -14,6 +14,7 @@ import { Page } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/alarms.ts";
+import { words as parts } from "../../words/parts.ts";
 import { Acknowledge } from "./acknowledge.tsx";
 import { type Alarm, alarmValue, isRed, measureOf, ruleText } from "./rule.ts";
 
@@ -264,6 +265,9 @@ function TestMessage() {
               </li>
             ))}
           </ul>
+          <div className="mt-4 flex justify-end">
+            <Button onClick={() => setWays(null)}>{parts.close}</Button>
+          </div>
         </Dialog>
       )}
     </>

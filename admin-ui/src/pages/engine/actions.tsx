@@ -1,5 +1,5 @@
 // Drain and reload: what an admin does to a running engine.
-import { useState } from "react";
+import { useRef, useState } from "react";
 
 import { type Answered, type Schema, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
@@ -7,6 +7,7 @@ import { Button, LinkButton } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/engine.ts";
+import { words as parts } from "../../words/parts.ts";
 
 type Drain = Answered<"/api/v1/engine">["drain"];
 type Reloaded = Schema<"Reloaded">;
@@ -17,6 +18,12 @@ export function EngineActions({ drain }: { drain: Drain }) {
   const [asking, setAsking] = useState<"drain" | "reload" | null>(null);
   const [report, setReport] = useState<Reloaded | null>(null);
   const close = () => setAsking(null);
+  // The report would give the focus back to the question before it, which is gone.
+  const reloadButton = useRef<HTMLButtonElement>(null);
+  const closeReport = () => {
+    setReport(null);
+    reloadButton.current?.focus();
+  };
   const stale = ["/api/v1/engine"] as const;
   const begin = useSend("post", "/api/v1/engine/drain", { stale, onDone: close });
   const end = useSend("post", "/api/v1/engine/undrain", { stale });
@@ -36,7 +43,7 @@ export function EngineActions({ drain }: { drain: Drain }) {
         </LinkButton>
       )}
       {may && (
-        <Button icon="refresh" onClick={() => setAsking("reload")}>
+        <Button ref={reloadButton} icon="refresh" onClick={() => setAsking("reload")}>
           {words.reload}
         </Button>
       )}
@@ -66,7 +73,7 @@ export function EngineActions({ drain }: { drain: Drain }) {
           onClose={close}
         />
       )}
-      {report && <Report report={report} onClose={() => setReport(null)} />}
+      {report && <Report report={report} onClose={closeReport} />}
     </>
   );
 }
@@ -106,6 +113,9 @@ function Report({ report, onClose }: { report: Reloaded; onClose: () => void }) 
           </li>
         ))}
       </Part>
+      <div className="mt-4 flex justify-end">
+        <Button onClick={onClose}>{parts.close}</Button>
+      </div>
     </Dialog>
   );
 }

@@ -90,7 +90,7 @@ function Summary({ state }: { state: EngineState }) {
           max={Math.max(most, 1)}
           value={active}
         />
-        {words.callsOf(active, most)}
+        <span>{words.callsOf(active, most)}</span>
       </span>
       <span>
         <span className="text-muted">{words.up}</span> {uptimeText(state.uptime_seconds)}

@@ -10,7 +10,7 @@ import { strokeOf, themeColour } from "./chart-colours.ts";
 import { tickText, valueText } from "./measures.ts";
 import type { Step } from "./period.ts";
 import { type Line, type Publish, stepTo } from "./series.ts";
-import { pointText } from "./time-axis.ts";
+import { axisText, pointText } from "./time-axis.ts";
 import { useDark } from "./use-dark.ts";
 
 export interface ChartProps {
@@ -242,7 +242,12 @@ function axesOf(unit: string): UPlot.Axis[] {
     ticks: { show: false },
   };
   return [
-    { ...shared, grid: { show: false }, space: 80 },
+    {
+      ...shared,
+      grid: { show: false },
+      space: 80,
+      values: (_, ticks, __, ___, seconds) => ticks.map((tick) => axisText(tick, seconds)),
+    },
     {
       ...shared,
       grid: { stroke: line, width: 1 },
@@ -287,6 +292,8 @@ function drawPublishes(chart: UPlot, publishes: readonly Publish[]): void {
   ctx.save();
   ctx.strokeStyle = themeColour("strong");
   ctx.fillStyle = themeColour("muted");
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
   ctx.setLineDash([2, 3]);
   ctx.lineWidth = devicePixelRatio;
   ctx.font = `${11 * devicePixelRatio}px ${getComputedStyle(document.body).fontFamily}`;

@@ -33,6 +33,7 @@ const BETTER: Partial<Record<MeasureName, "more" | "less">> = {
 };
 
 const number = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
+const LEAST = 0.001;
 const small = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
 
@@ -42,6 +43,7 @@ export function valueText(value: number | null | undefined, unit: string): strin
   if (unit === "share") return percent.format(value);
   if (unit === "ms") return durationText(value);
   if (/^[A-Z]{3}$/.test(unit)) return moneyText(value, unit);
+  if (value > 0 && value < LEAST) return `< ${small.format(LEAST)}`;
   return (Math.abs(value) < 1 ? small : number).format(value);
 }
 

@@ -13,7 +13,7 @@ import { Chart } from "./chart.tsx";
 import { strokeOf } from "./chart-colours.ts";
 import { Filters, LineControls, PeriodControls, shortName } from "./controls.tsx";
 import { ChangeText, kept, MeasureList } from "./measure-list.tsx";
-import { changeOf, MEASURES, type MeasureName, valueText } from "./measures.ts";
+import { changeOf, MEASURES, type MeasureName, type Stat, valueText } from "./measures.ts";
 import { before, dateText, type Period, periodOf, type Step, stepOf } from "./period.ts";
 import type { Search } from "./search.ts";
 import {
@@ -263,14 +263,15 @@ function Publishes({ publishes }: { publishes: readonly Publish[] }) {
   );
 }
 
+const wholeValues = (answer: SeriesAnswer | undefined, stat: Stat | undefined) =>
+  new Map((answer ? linesOf(answer, stat) : []).map((line) => [line.id, line.values[0]]));
+
 /** The lines with their value of the whole period; a click hides one. */
 function Legend(props: ShownProps & { lines: readonly Line[] }) {
   const { measure, search, lines, whole, pastWhole, onChange } = props;
   const dark = useDark();
-  const values = new Map(whole?.series.map((each) => [`${each.key}/${each.stat}`, each.values[0]]));
-  const past = new Map(
-    pastWhole?.series.map((each) => [`${each.key}/${each.stat}`, each.values[0]]),
-  );
+  const values = wholeValues(whole, search.stat);
+  const past = wholeValues(pastWhole, search.stat);
   const hidden = search.hidden ?? [];
   const toggle = (id: string) => {
     const next = hidden.includes(id) ? hidden.filter((each) => each !== id) : [...hidden, id];

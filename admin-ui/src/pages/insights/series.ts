@@ -33,7 +33,7 @@ export function linesOf(answer: Answer, stat: Stat | undefined): Line[] {
     if (of !== null && wanted !== undefined && of !== wanted) return [];
     const label = [line.key, of !== null && !byKey ? of : ""].filter(Boolean).join(" ");
     const { unit, values, samples, calls } = line;
-    return [{ id: `${line.key}/${line.stat}`, label, unit, values, samples, calls, stat: of }];
+    return [{ id: line.key || line.stat, label, unit, values, samples, calls, stat: of }];
   });
 }
 

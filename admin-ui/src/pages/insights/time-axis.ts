@@ -27,3 +27,18 @@ export function pointText(seconds: number, step: Step): string {
   end.setDate(end.getDate() + 6);
   return formats.week.formatRange(begin, end);
 }
+
+const DAY_S = 86_400;
+const axis = {
+  time: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" }),
+  day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" }),
+  month: new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" }),
+};
+
+/** A mark on the time axis, where the marks are so many seconds apart. */
+export function axisText(seconds: number, apart: number): string {
+  const at = new Date(seconds * 1_000);
+  if (apart >= 28 * DAY_S) return axis.month.format(at);
+  const isMidnight = at.getHours() === 0 && at.getMinutes() === 0;
+  return (apart < DAY_S && !isMidnight ? axis.time : axis.day).format(at);
+}
