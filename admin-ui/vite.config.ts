@@ -19,6 +19,7 @@ export default defineConfig({
     outDir: "../src/cordboard/admin/assets",
     emptyOutDir: true,
     manifest: "manifest.json",
+    license: { fileName: "licenses.txt" }, // of all packages inside; the page links to it
     assetsInlineLimit: 0, // `data:` scripts and workers are refused by the page's policy
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 600,

@@ -124,7 +124,8 @@ describe("the axis", () => {
       }, Number.NEGATIVE_INFINITY);
       for (const { time } of ticks) {
         expect(time % 50).toBe(0);
-        expect(axis.folds.some((fold) => fold.from < time && time < fold.to)).toBe(false);
+        const within = axis.folds.some((fold) => fold.from < time && time < fold.to);
+        if (FOLD_ROOM / scale.perPixel > 20) expect(within).toBe(false);
       }
     }
   });

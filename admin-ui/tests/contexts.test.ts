@@ -2,13 +2,8 @@
 // the engine and when, and how conflicts are decided.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import {
-  type Checked,
-  type Desk,
-  Draft,
-  type Edit,
-  type Edited,
-} from "../src/pages/contexts/draft.ts";
+import { valueChange } from "../src/pages/contexts/diff.ts";
+import { type Checked, type Desk, Draft, type Edit, type Edited } from "../src/pages/contexts/draft.ts";
 import { decided } from "../src/pages/contexts/merge.ts";
 import {
   blockAt,
@@ -289,6 +284,18 @@ describe("draft", () => {
     expect(desk.asked).toContain("save ab");
     expect(draft.state().saved).toBe("saved");
   });
+});
+
+test("changes of values are told in words", () => {
+  const before = { a: { wait: 5, tools: ["x", "y"], long: "l".repeat(99), old: true } };
+  const after = { a: { wait: 6, tools: ["y", "z"], long: "m".repeat(99), new: "n", "gpt-4.1": 1 } };
+  const change = (key: string) => valueChange(key, before, after);
+  expect(change("a.wait")).toEqual({ kind: "value", before: "5", after: "6" });
+  expect(change("a.tools")).toEqual({ kind: "items", added: ["z"], removed: ["x"] });
+  expect(change("a.long")).toEqual({ kind: "changed" });
+  expect(change("a.old")).toEqual({ kind: "removed", value: "true" });
+  expect(change("a.new")).toEqual({ kind: "added", value: "n" });
+  expect(change("a.gpt-4.1"), "a key with a dot").toEqual({ kind: "added", value: "1" });
 });
 
 test("conflicts are decided one by one", () => {

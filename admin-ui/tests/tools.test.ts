@@ -3,6 +3,7 @@ import {
   draftId,
   editsOf,
   fitsTransport,
+  linesOf,
   problemsOf,
   serversOf,
 } from "../src/pages/tools/server-form.ts";
@@ -99,4 +100,16 @@ test("the engine's problems stand at their fields, those elsewhere at the top", 
     "command[0]": "expected a text",
     "": "needs `command`; mcp.servers.shopping.url: no URL",
   });
+});
+
+test("the lines of a server are those of its keys, however deep", () => {
+  const text = "mcp:\n  servers:\n    shop:\n      env:\n        A: b\n    crm: {}\n";
+  const places: Parameters<typeof linesOf>[1] = {
+    "mcp.servers.shop": [3, 5, 3, 9],
+    "mcp.servers.shop.env": [4, 7, 4, 10],
+    "mcp.servers.shop.env.A": [5, 9, 5, 13],
+    "mcp.servers.crm": [6, 5, 6, 12],
+  };
+  expect(linesOf(text, places, "shop")).toBe("shop:\n  env:\n    A: b");
+  expect(linesOf(text, places, "sho")).toBe("");
 });

@@ -76,6 +76,10 @@ function Layout() {
     <div className="grid h-full grid-cols-[12.5rem_minmax(0,1fr)] grid-rows-[auto_minmax(0,1fr)] phone:grid-cols-[minmax(0,1fr)]">
       <a
         href="#content"
+        onClick={(event) => {
+          event.preventDefault(); // the address is the page's state
+          document.getElementById("content")?.focus();
+        }}
         className="absolute -top-12 left-2 z-50 rounded-md bg-accent px-3 py-2 text-on-accent focus:top-2"
       >
         {words.skip}

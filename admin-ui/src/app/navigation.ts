@@ -63,5 +63,13 @@ export const NAVIGATION: readonly Entry[] = [
     may: "people.manage",
     lower: true,
   },
+  {
+    to: "/setup",
+    name: words.pages.setup,
+    icon: "check",
+    letter: "d", // as `cordboard doctor`, which checks the same
+    may: "config.draft",
+    lower: true,
+  },
   { to: "/settings", name: words.pages.settings, icon: "settings", letter: "s", lower: true },
 ];

@@ -24,7 +24,7 @@ export function TopBar({ onNavigation, onSearch, onShortcuts }: TopBarProps) {
       </span>
       <EngineLight />
       <Version />
-      <div className="ml-auto flex items-center gap-2">
+      <div className="ml-auto flex items-center gap-2 phone:gap-0.5">
         <Alarms />
         <SearchButton onSearch={onSearch} />
         <AccountMenu onShortcuts={onShortcuts} />
@@ -80,10 +80,12 @@ function EngineLight() {
   return (
     <Link
       to="/engine"
-      className="flex h-8 items-center gap-2 rounded-md px-2 whitespace-nowrap hover:bg-hover"
+      className="flex h-8 min-w-0 items-center gap-2 rounded-md px-2 whitespace-nowrap hover:bg-hover"
     >
       <StatusDot tone={TONES[light]} />
-      <span role="status">{words.engine[light]}</span>
+      <span role="status" className="truncate">
+        {words.engine[light]}
+      </span>
       {engine && light !== "unreachable" && (
         <span className="text-muted phone:hidden">
           {light === "draining" ? words.engine.callsLeft(engine.drain.calls_left) : calls}
@@ -175,7 +177,7 @@ function AccountMenu({ onShortcuts }: { onShortcuts: () => void }): ReactNode {
     <Menu
       trigger={
         <Button look="quiet" aria-label={`${words.me.menu}: ${name}`}>
-          <span className="max-w-32 truncate">{name}</span>
+          <span className="max-w-32 truncate phone:max-w-16">{name}</span>
           <Icon name="down" size={12} />
         </Button>
       }

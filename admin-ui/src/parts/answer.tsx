@@ -53,7 +53,7 @@ const WIDTHS = ["w-3/5", "w-4/5", "w-2/5", "w-3/4", "w-1/2"];
 
 export function Skeleton({ lines = 5 }: { lines?: number }) {
   return (
-    <div aria-hidden="true" className="grid gap-3 py-2">
+    <div aria-hidden="true" className="grid gap-3 p-4">
       {Array.from({ length: lines }, (_, line) => line).map((line) => (
         <div
           key={line}

@@ -17,14 +17,26 @@ export interface DialogProps {
   children: ReactNode;
 }
 
+/** Returns the handler of a closing dialog. Radix gives the focus back to a trigger only, and ours
+ * have none. */
+function useFocusBefore() {
+  const [before] = useState(() => document.activeElement);
+  return (event: Event) => {
+    event.preventDefault();
+    if (before instanceof HTMLElement) before.focus();
+  };
+}
+
 /** Open as long as it is rendered. The focus goes in, stays in, and goes back afterwards. */
 export function Dialog({ title, about, wide = false, onClose, children }: DialogProps) {
+  const giveFocusBack = useFocusBefore();
   return (
     <Radix.Root open onOpenChange={(open) => !open && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className={SHADE} />
         <Radix.Content
           className={cx(BOX, wide ? "max-w-3xl" : "max-w-md")}
+          onCloseAutoFocus={giveFocusBack}
           {...(about ? {} : { "aria-describedby": undefined })}
         >
           <div className="mb-3 pr-8">
@@ -60,11 +72,12 @@ export interface ConfirmProps {
 export function Confirm(props: ConfirmProps) {
   const { title, about, confirm, danger = false, type, busy = false, onConfirm, onClose } = props;
   const [typed, setTyped] = useState("");
+  const giveFocusBack = useFocusBefore();
   return (
     <AlertDialog.Root open onOpenChange={(open) => !open && onClose()}>
       <AlertDialog.Portal>
         <AlertDialog.Overlay className={SHADE} />
-        <AlertDialog.Content className={cx(BOX, "max-w-md")}>
+        <AlertDialog.Content className={cx(BOX, "max-w-md")} onCloseAutoFocus={giveFocusBack}>
           <AlertDialog.Title className="text-lg">{title}</AlertDialog.Title>
           <AlertDialog.Description asChild>
             <div className="mt-1 text-muted">{about}</div>

@@ -27,7 +27,7 @@ export function Field({ label, hint, error, aside, hideLabel = false, children }
   const id = useId();
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");
   return (
-    <div className="grid gap-1">
+    <div className="grid content-start gap-1">
       <div className={cx("flex items-baseline justify-between gap-2", hideLabel && "sr-only")}>
         <label htmlFor={id} className="font-medium">
           {label}

@@ -161,14 +161,20 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
   useEffect(() => {
     if (last >= rows.length - 10) nearEnd();
   }, [last, rows.length]);
+  // A row far away has to be rendered before it can have the focus.
+  const wanted = useRef<number>(undefined);
+  useEffect(() => {
+    if (wanted.current === undefined) return;
+    const row = scroller.current?.querySelector<HTMLElement>(`[data-index="${wanted.current}"]`);
+    if (!row) return;
+    wanted.current = undefined;
+    row.focus();
+  });
   const go = (index: number) => {
     const to = Math.max(0, Math.min(index, rows.length - 1));
     setFocused(to);
     virtual.scrollToIndex(to);
-    // The row may have to be rendered first.
-    requestAnimationFrame(() => {
-      scroller.current?.querySelector<HTMLElement>(`[data-index="${to}"]`)?.focus();
-    });
+    wanted.current = to;
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return;

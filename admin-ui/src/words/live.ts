@@ -97,6 +97,7 @@ export const words = {
   call: {
     label: (caller: string) => `Call of ${caller}`,
     close: "Close",
+    closeKey: "Close the open call",
     open: "Whole call",
     facts: "Facts",
     transport: "by",

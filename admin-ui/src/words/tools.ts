@@ -167,7 +167,7 @@ export const words = {
     },
     breaker: (state: string) => `breaker ${state}`,
     quarantined: (tools: number) => `${tools} quarantined`,
-    againIn: (seconds: number) => `next start in ${seconds} s`,
+    againIn: (left: string) => `next start in ${left}`,
     views: {
       overview: "Overview",
       definitions: "Definitions",

@@ -154,15 +154,19 @@ export interface Tick {
 
 const STEPS = [50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5];
 
-/** Round times at least `apart` pixels from each other; none within a fold. */
+/** Pixels of a fold from which on no tick stands in it: times pass there as nowhere else. */
+const WIDE_FOLD = 8;
+
+/** Round times at least `apart` pixels from each other; none within a fold that is seen. */
 export function ticksOf(scale: Scale, apart: number): Tick[] {
   const least = scale.perPixel * apart;
   const step = STEPS.find((each) => each >= least) ?? Math.ceil(least / 36e5) * 36e5;
   const ticks: Tick[] = [];
   let right = Number.NEGATIVE_INFINITY;
   let time = Math.ceil(scale.view.from / step) * step;
+  const folds = FOLD_ROOM / scale.perPixel < WIDE_FOLD ? [] : scale.axis.folds;
   while (time <= scale.view.to) {
-    const fold = scale.axis.folds.find((each) => each.from < time && time < each.to);
+    const fold = folds.find((each) => each.from < time && time < each.to);
     if (fold) {
       time = Math.ceil(fold.to / step) * step;
       continue;

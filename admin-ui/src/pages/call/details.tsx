@@ -94,7 +94,7 @@ function EventsTab({ shown: { call, player } }: { shown: Shown }) {
       />
       {call.troubles.length > 0 && (
         <>
-          <h3 className="mt-4 mb-1 px-4">{words.events.troubles}</h3>
+          <h2 className="mt-4 mb-1 px-4">{words.events.troubles}</h2>
           <ul className="grid gap-1 px-4">
             {call.troubles.map((trouble, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: two problems may have the same words

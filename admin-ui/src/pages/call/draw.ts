@@ -81,18 +81,21 @@ export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
   drawLanes(context, scene);
   drawRuler(context, scene);
   drawWaves(context, scene);
+  drawFolds(context, scene);
   const rooms = roomsOf(scene.scale, scene.shapes);
   for (const shape of scene.shapes) {
     const box = boxOf(scene.layout, scene.scale, shape);
     if (box) drawShape(context, scene, shape, box, rooms.get(shape) ?? 0);
   }
-  drawFolds(context, scene);
 }
 
 type Context = CanvasRenderingContext2D;
 
 function drawSelection(context: Context, { scale, shapes, turn, layout, palette }: Scene): void {
-  const own = shapes.filter((shape) => turn !== undefined && shape.turn === turn);
+  // What was not heard has no true place in time.
+  const own = shapes.filter(
+    (shape) => turn !== undefined && shape.turn === turn && shape.kind !== "unheard",
+  );
   if (own.length === 0) return;
   const from = xOf(scale, Math.min(...own.map((shape) => shape.from)));
   const to = xOf(scale, Math.max(...own.map((shape) => shape.to)));

@@ -114,7 +114,7 @@ function Tags({ shown }: { shown: Shown }) {
         if (tag.trim()) put([...notes.tags, tag.trim()]);
       }}
     >
-      <h3>{words.notes.tags}</h3>
+      <h2>{words.notes.tags}</h2>
       {notes.tags.length > 0 && (
         <ul className="flex flex-wrap gap-1.5">
           {notes.tags.map((each) => (
@@ -166,7 +166,7 @@ function NoteList({ shown }: { shown: Shown }) {
         if (text.trim()) put([...notes.notes, { text: text.trim(), at: "", by: "" }]);
       }}
     >
-      <h3>{words.notes.notes}</h3>
+      <h2>{words.notes.notes}</h2>
       <ul className="grid gap-2">
         {notes.notes.map((note) => (
           <li key={`${note.at}/${note.by}/${note.text}`} className="flex items-start gap-2">

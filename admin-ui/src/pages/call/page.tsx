@@ -228,7 +228,7 @@ function Timeline({ id, call, live, personal, keptDays, refresh }: TimelineProps
         </div>
         <aside
           aria-label={words.tabs.label}
-          className="w-[27rem] shrink-0 overflow-y-auto border-l border-line bg-raised phone:w-full phone:border-l-0"
+          className="w-[29rem] shrink-0 overflow-y-auto border-l border-line bg-raised max-xl:w-[23rem] phone:w-full phone:border-l-0"
         >
           <Details
             shown={shown}
@@ -294,7 +294,7 @@ function Equivalent({ shown }: { shown: Shown }) {
       <section
         tabIndex={0}
         aria-label={words.table.label}
-        className="max-h-80 overflow-y-auto border-y border-line bg-raised -outline-offset-2"
+        className="max-h-80 overflow-auto border-y border-line bg-raised -outline-offset-2"
       >
         <CallTable shown={shown} />
       </section>

@@ -15,7 +15,7 @@ export const CallTable = memo(function CallTable({ shown: { call, shapes } }: { 
     ({ lane }) => lane !== "caller" && lane !== "waited" && lane !== "agent",
   );
   return (
-    <div className="overflow-x-auto">
+    <div>
       <table className="w-full border-collapse">
         <caption className="sr-only">{words.table.label}</caption>
         <thead>

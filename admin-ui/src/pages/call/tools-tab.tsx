@@ -118,7 +118,7 @@ function ToolFacts({ tool, shown }: { tool: Tool; shown: Shown }) {
 function Value({ name, value }: { name: string; value: unknown }) {
   return (
     <div>
-      <h3 className="mb-1 text-muted">{name}</h3>
+      <p className="mb-1 text-muted">{name}</p>
       <Json value={value} label={name} />
     </div>
   );

@@ -23,16 +23,7 @@ export function TurnTab({ shown, onView }: DetailsProps) {
   const { call, search } = shown;
   const index = call.turns.findIndex(({ number }) => number === search.turn);
   const turn = call.turns[index];
-  const first = call.turns[0];
-  if (!turn) {
-    return (
-      <Empty icon="clock" title={words.turn.none}>
-        {first && (
-          <Button onClick={() => choose(shown, first)}>{words.turn.title(first.number)}</Button>
-        )}
-      </Empty>
-    );
-  }
+  if (!turn) return <Longest shown={shown} />;
   const tools = call.tools.filter((tool) => tool.turn === turn.number);
   return (
     <div className="grid gap-4 px-4 pb-4">
@@ -40,6 +31,50 @@ export function TurnTab({ shown, onView }: DetailsProps) {
       <Waits turn={turn} tools={tools} />
       <Said turn={turn} />
     </div>
+  );
+}
+
+const MOST_LISTED = 8;
+
+/** The turns in which the caller waited longest: where one would look first. */
+function Longest({ shown }: { shown: Shown }) {
+  const slow = shown.call.turns
+    .map((turn) => ({ turn, waits: waitsOf(turn), ms: waitOf(turn) ?? 0 }))
+    .filter(({ waits }) => waits.length > 0)
+    .sort((a, b) => b.ms - a.ms)
+    .slice(0, MOST_LISTED);
+  const most = slow[0]?.ms ?? 0;
+  if (most === 0) return <Empty icon="clock" title={words.turn.noWaits} />;
+  return (
+    <section className="px-4 pb-4">
+      <h2>{words.turn.longest}</h2>
+      <p className="mb-2 text-muted">{words.turn.none}</p>
+      <ul>
+        {slow.map(({ turn, waits, ms }) => (
+          <li key={turn.number}>
+            <button
+              type="button"
+              className="flex min-h-8 w-full items-center gap-3 rounded text-left hover:bg-hover"
+              onClick={() => choose(shown, turn)}
+            >
+              <span className="w-16 shrink-0">{words.turn.title(turn.number)}</span>
+              <span className="flex h-3 min-w-0 flex-1 gap-px">
+                {waits.map(({ stage, from, to }) => (
+                  <span
+                    key={stage}
+                    className={cx("first:rounded-l-sm last:rounded-r-sm", STAGE_COLOURS[stage])}
+                    style={{ width: `${((to - from) / most) * 100}%` }}
+                  />
+                ))}
+              </span>
+              <span className="w-16 shrink-0 text-right">
+                <Duration ms={ms} />
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

@@ -1,12 +1,13 @@
 // The list of the calls that match, with what finds them.
 import { keepPreviousData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 
 import { get, keyOf, useGet } from "../../app/api.ts";
 import { usePhone } from "../../app/phone.ts";
 import { stringifySearch } from "../../app/search.ts";
 import { useMay } from "../../app/session.ts";
+import { useShortcut } from "../../app/shortcuts.tsx";
 import { Empty, Loading, Problem } from "../../parts/answer.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
@@ -194,7 +195,7 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
     (row: CallRow) => void navigate({ to: "/calls/$callId", params: { callId: row.id } }),
     [navigate],
   );
-  useSearchKey();
+  useShortcut("/", words.search, () => document.getElementById("search")?.focus());
   if (pages.data === undefined) {
     return pages.error ? (
       <Problem error={pages.error} onRetry={() => void pages.refetch()} />
@@ -302,19 +303,4 @@ function NoCalls({ filtered }: { filtered: boolean }) {
       <CodeBlock text="cordboard call --target 127.0.0.1:8090" />
     </Empty>
   );
-}
-
-/** `/` goes to the search. */
-function useSearchKey() {
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const typing =
-        event.target instanceof Element && event.target.closest("input, textarea, select");
-      if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      document.getElementById("search")?.focus();
-    };
-    window.addEventListener("keydown", onKey);
-    return () => window.removeEventListener("keydown", onKey);
-  }, []);
 }

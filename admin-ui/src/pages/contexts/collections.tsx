@@ -6,7 +6,7 @@ import { Confirm, Dialog } from "../../parts/dialog.tsx";
 import { Field, Select, TextInput } from "../../parts/field.tsx";
 import { Menu } from "../../parts/menu.tsx";
 import { words } from "../../words/contexts.ts";
-import { Control, Fold, Nested, Words } from "./fields.tsx";
+import { Control, Fold, Nested, summaryOf, Words } from "./fields.tsx";
 import { removeAt, setAt, useForm } from "./form.ts";
 import { at, isMapping, type Path } from "./outline.ts";
 import { chosen, type Kind, kindOf, newValue, type Schema } from "./schema.ts";
@@ -109,6 +109,7 @@ export function Items({ path, kind, label }: { path: Path; kind: Kind & { is: "l
           key={index}
           path={[...path, index]}
           label={titleOf(item) ?? words.item(index + 1)}
+          summary={summaryOf(kindOf(root, kind.items), item)}
           actions={
             !readOnly && <ItemActions path={path} index={index} count={items.length} what={label} />
           }
@@ -175,7 +176,7 @@ export function Entries(props: {
         const here = [...path, name];
         const actions = !readOnly && <EntryActions path={here} names={names} rule={kind.names} />;
         return nested ? (
-          <Fold key={name} path={here} label={name} actions={actions}>
+          <Fold key={name} path={here} label={name} summary={summaryOf(innerKind, at(value, [name]))} actions={actions}>
             <Nested path={here} kind={innerKind} schema={inner} label={name} />
           </Fold>
         ) : (

@@ -1,29 +1,32 @@
-// Two texts side by side, the right one to be changed. A chunk of its own: only conflicts need it.
+// Two texts side by side. A chunk of its own: only conflicts need it.
 import { MergeView } from "@codemirror/merge";
 import { EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 
-import { yamlBase } from "./editor.ts";
+import { difference, yamlBase } from "./editor.ts";
 
 export interface CompareOptions {
   readonly left: string;
   readonly right: string;
   readonly leftLabel: string;
   readonly rightLabel: string;
-  readonly onRight: (text: string) => void;
+  /** Receives the right text as it is changed by hand; left out: it cannot be. */
+  readonly onRight: ((text: string) => void) | undefined;
 }
 
 export function compare(parent: HTMLElement, options: CompareOptions) {
   const { left, right, leftLabel, rightLabel, onRight } = options;
   const view = new MergeView({
     parent,
-    a: { doc: left, extensions: [yamlBase(leftLabel, left), EditorState.readOnly.of(true)] },
+    a: { doc: left, extensions: [THEME, yamlBase(leftLabel, left), EditorState.readOnly.of(true)] },
     b: {
       doc: right,
       extensions: [
+        THEME,
         yamlBase(rightLabel, right),
+        EditorState.readOnly.of(!onRight),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) onRight(update.state.sliceDoc());
+          if (update.docChanged) onRight?.(update.state.sliceDoc());
         }),
       ],
     },
@@ -33,9 +36,22 @@ export function compare(parent: HTMLElement, options: CompareOptions) {
   return {
     setRight: (text: string) => {
       const { state } = view.b;
-      if (state.sliceDoc() === text) return;
-      view.b.dispatch({ changes: { from: 0, to: state.doc.length, insert: state.toText(text) } });
+      const change = difference(state.doc.toString(), state.toText(text).toString());
+      if (change) view.b.dispatch({ changes: { ...change, insert: state.toText(change.insert) } });
     },
     destroy: () => view.destroy(),
   };
 }
+
+const THEME = EditorView.theme({
+  ".cm-collapsedLines": {
+    background: "var(--hover)",
+    color: "var(--muted)",
+    fontFamily: "var(--font-sans)",
+    fontSize: "0.75rem",
+  },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: "''" },
+  "&.cm-merge-a .cm-changedLine": { backgroundColor: "var(--bad-soft)" },
+  "&.cm-merge-b .cm-changedLine": { backgroundColor: "var(--good-soft)" },
+  "& .cm-changedText": { background: "none", textDecoration: "underline" },
+});

@@ -37,7 +37,7 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
         : words.conflict.clashes(conflicts.length);
   return (
     <Dialog title={words.conflict.title} about={words.conflict.about(who)} wide onClose={onClose}>
-      <div className="grid gap-4">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
         <p>{about}</p>
         {withOurs !== undefined &&
           conflicts.map((each, index) => (
@@ -48,7 +48,11 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
               onSide={(side) => decide(index, side)}
             />
           ))}
-        <Compare theirs={theirs} merged={merged} onMerged={setMerged} />
+        <Compare
+          theirs={theirs}
+          merged={merged}
+          onMerged={withOurs === undefined ? setMerged : undefined}
+        />
         <div className="flex items-center justify-end gap-3">
           {withOurs !== undefined && open > 0 && (
             <span className="text-muted">{words.conflict.undecided}</span>
@@ -72,9 +76,9 @@ function Choice(props: { conflict: Conflict; side: Side | undefined; onSide: (si
   const { conflict, side, onSide } = props;
   const title = words.conflict.atLine(conflict.line);
   return (
-    <fieldset className="rounded-md border border-line">
+    <fieldset className="min-w-0 rounded-md border border-line">
       <legend className="ml-2 px-1 font-medium">{title}</legend>
-      <div className="grid gap-2 p-3 pt-1">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-2 p-3 pt-1">
         <Lines label={words.conflict.before} text={conflict.base} />
         <Lines label={words.conflict.theirs} text={conflict.theirs} lit={side === "theirs" || side === "both"} />
         <Lines label={words.conflict.ours} text={conflict.ours} lit={side === "ours" || side === "both"} />
@@ -108,14 +112,16 @@ function Lines({ label, text, lit = false }: { label: string; text: string; lit?
   );
 }
 
-/** Both texts side by side; the right one can be changed by hand. Loaded when it is needed. */
-function Compare(props: { theirs: string; merged: string; onMerged: (text: string) => void }) {
+/** Both texts side by side; loaded when it is needed. `onMerged`: the right one is merged by hand. */
+function Compare(props: {
+  theirs: string;
+  merged: string;
+  onMerged: ((text: string) => void) | undefined;
+}) {
   const { theirs, merged, onMerged } = props;
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<{ setRight: (text: string) => void; destroy: () => void } | null>(null);
-  const [begin] = useState({ left: theirs, right: merged });
-  const latest = useRef(onMerged);
-  latest.current = onMerged;
+  const [begin] = useState({ left: theirs, right: merged, onRight: onMerged });
   const wanted = useRef(merged);
   wanted.current = merged;
   useEffect(() => {
@@ -126,7 +132,6 @@ function Compare(props: { theirs: string; merged: string; onMerged: (text: strin
         ...begin,
         leftLabel: words.conflict.left,
         rightLabel: words.conflict.right,
-        onRight: (text) => latest.current(text),
       });
       view.current.setRight(wanted.current);
     });

@@ -5,8 +5,6 @@ import type { Conflict } from "./merge.ts";
 import type { Root } from "./schema.ts";
 import { isMapping } from "./outline.ts";
 
-const EMPTY: Checked = { in_order: true, problems: [], changes: [], tree: {}, places: {} };
-
 /** The engine, for a draft that is saved under an id. */
 export function deskOf(id: string): Desk {
   return {
@@ -29,8 +27,8 @@ export async function savedDraft(id: string, config: Checked & { text: string; d
   const { text, base } = await told(api.GET("/api/v1/drafts/{draft}", { params: { path } }));
   const stale = base !== config.digest;
   if (!stale) return { text, base, original: config.text, verdict: config, stale };
-  const original = await versionText(base);
-  return { text, base, original: original ?? config.text, verdict: { ...EMPTY, tree: config.tree }, stale };
+  const original = (await versionText(base)) ?? config.text;
+  return { text, base, original, verdict: await deskOf(id).check(original, base), stale };
 }
 
 async function versionText(version: string): Promise<string | undefined> {

@@ -2,18 +2,21 @@
 import { at, dotted, isMapping, type Path } from "./outline.ts";
 
 export type ValueChange =
-  | { readonly kind: "added" | "removed" | "changed" }
+  | { readonly kind: "changed" }
+  /** The value, if it is short. */
+  | { readonly kind: "added" | "removed"; readonly value: string }
   | { readonly kind: "value"; readonly before: string; readonly after: string }
   | { readonly kind: "items"; readonly added: readonly string[]; readonly removed: readonly string[] };
 
-const MOST_SHOWN = 60;
+const MOST_SHOWN = 80;
 
 /** How the value of a key differs; short values and items of lists are named. */
 export function valueChange(key: string, before: unknown, after: unknown): ValueChange {
   const path = pathOf(after, key) ?? pathOf(before, key);
   if (!path) return { kind: "changed" };
   const [old, now] = [at(before, path), at(after, path)];
-  if (now === undefined) return { kind: "removed" };
+  if (now === undefined) return { kind: "removed", value: isShort(old) ? String(old) : "" };
+  if (old === undefined) return { kind: "added", value: isShort(now) ? String(now) : "" };
   if (Array.isArray(old) && Array.isArray(now) && [...old, ...now].every(isShort)) {
     const [was, is] = [old.map(String), now.map(String)];
     return {
@@ -23,7 +26,7 @@ export function valueChange(key: string, before: unknown, after: unknown): Value
     };
   }
   if (isShort(old) && isShort(now)) return { kind: "value", before: String(old), after: String(now) };
-  return { kind: old === undefined ? "added" : "changed" };
+  return { kind: "changed" };
 }
 
 /** The path of a key in the engine's writing. */

@@ -29,6 +29,8 @@ export interface State {
   /** Digest of the version that the draft was made from, and its text. */
   readonly base: string;
   readonly original: string;
+  /** The values of that text. */
+  readonly before: unknown;
   readonly verdict: Checked;
   /** Where the keys of the verdict are. */
   readonly blocks: readonly Block[];
@@ -212,6 +214,7 @@ function begun(begin: Begin): State {
     text: begin.text,
     base: begin.base,
     original: begin.original,
+    before: begin.verdict.tree,
     ...verdictIn(begin.verdict, begin.original),
     checked: begin.text === begin.original,
     refusal: "",

@@ -320,7 +320,7 @@ function position(state: EditorState, line: number, column: number): number {
 }
 
 /** The one part in which two texts differ. */
-function difference(
+export function difference(
   before: string,
   after: string,
 ): { from: number; to: number; insert: string } | undefined {

@@ -50,7 +50,7 @@ export function Row({ path, field }: { path: Path; field: Field }) {
   const about = unwrapped(root, field.schema).schema;
   if (isNested(kind) && fits(kind, value)) {
     return (
-      <Fold path={path} label={label} schema={field.schema}>
+      <Fold path={path} label={label} schema={field.schema} summary={summaryOf(kind, value)}>
         <Nested path={path} kind={kind} schema={field.schema} label={label} />
       </Fold>
     );
@@ -193,17 +193,23 @@ function Aside({ path, field: { schema, required } }: { path: Path; field: Field
 }
 
 /** A section inside of another one. It is open if something in it is written. */
-export function Fold(props: { path: Path; label: ReactNode; schema?: Schema; children: ReactNode; actions?: ReactNode }) {
-  const { path, label, schema, children, actions } = props;
-  const { root, tree, active, problems } = useForm();
+export function Fold(props: {
+  path: Path;
+  label: ReactNode;
+  /** What it holds, in a word or two. */
+  summary: string;
+  schema?: Schema;
+  children: ReactNode;
+  actions?: ReactNode;
+}) {
+  const { path, label, summary, schema, children, actions } = props;
+  const { root, active, problems } = useForm();
   const key = dotted(path);
   const inside = active.startsWith(`${key}.`) || active.startsWith(`${key}[`);
   const [open, setOpen] = useState(inside);
   useEffect(() => {
     if (inside) setOpen(true); // the cursor is on one of its lines
   }, [inside]);
-  const value = at(tree, path);
-  const count = typeof value === "object" && value !== null ? Object.keys(value).length : 0;
   const faulty = [...problems.keys()].some((each) => each === key || each.startsWith(`${key}.`) || each.startsWith(`${key}[`));
   return (
     <Marked path={path}>
@@ -225,7 +231,7 @@ export function Fold(props: { path: Path; label: ReactNode; schema?: Schema; chi
                   <Icon name="warning" size={14} />
                 </span>
               )}
-              {words.setCount(count)}
+              {summary}
             </span>
           </button>
           {actions}
@@ -469,6 +475,14 @@ function placeholdersOf(tree: unknown, path: Path, schema: Schema): Map<string, 
     if (isMapping(step) && typeof step.save_as === "string") found.set(step.save_as, String(step.tool ?? ""));
   }
   return found;
+}
+
+/** What a folded section holds: its kind, or how many of its keys are written. */
+export function summaryOf(kind: Kind, value: unknown): string {
+  if (typeof value === "string") return value;
+  if (kind.is === "variant" && isMapping(value)) return String(value[kind.key] ?? "");
+  const count = typeof value === "object" && value !== null ? Object.keys(value).length : 0;
+  return words.setCount(count);
 }
 
 /** True for a value that the control of a kind can show. */

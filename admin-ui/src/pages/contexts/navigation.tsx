@@ -124,7 +124,7 @@ export function PartsSelect({ groups, current, onOpen }: PartsProps) {
         const found = parts.find((each) => each.part.key === key);
         if (found) onOpen(found.part);
       }}
-      className="hidden max-[75rem]:block"
+      className="mb-4 hidden max-[75rem]:block"
     />
   );
 }

@@ -76,7 +76,9 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
   const config = useGet(CONFIG, {}, { staleTime: Number.POSITIVE_INFINITY });
   const schema = useGet("/api/v1/config/schema", {}, { staleTime: Number.POSITIVE_INFINITY });
   const [own, setOwn] = useState(newId);
-  const id = search.draft ?? own;
+  const [over, setOver] = useState<string>();
+  if (over !== undefined && search.draft !== over) setOver(undefined);
+  const id = search.draft === undefined || search.draft === over ? own : search.draft;
   const begin = useBegin(id === own ? undefined : id, config.data);
   const gone = begin.error instanceof Refused && begin.error.status === 404;
   useEffect(() => {
@@ -84,6 +86,10 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
     toast.bad(words.draft.gone);
     go({ draft: undefined }, true);
   }, [gone, go]);
+  const leave = () => {
+    setOver(id); // it is in the address until the router has moved on
+    setOwn(newId());
+  };
   const failed = (gone ? undefined : begin.error) ?? schema.error;
   if (failed) {
     return (
@@ -108,11 +114,11 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
       begin={begin.data}
       bar={props.bar}
       onOver={async (report) => {
-        setOwn(newId());
+        leave();
         go({ draft: undefined }, true);
         if (report) await props.onPublished(report);
       }}
-      onLeave={() => setOwn(newId())}
+      onLeave={leave}
     />
   );
 }
@@ -179,7 +185,7 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
     <Page
       title={words.title}
       fills
-      aside={<DraftState state={state} changed={changed} version={config.version} />}
+      aside={changed && <DraftState state={state} />}
       actions={
         <Actions
           id={id}
@@ -208,7 +214,6 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
       {asking === "publish" && (
         <PublishDialog
           state={state}
-          before={begin.stale ? undefined : config.tree}
           onClose={close}
           onClash={setAsking}
           onPublished={(report) => void over(report)}
@@ -229,9 +234,10 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
           clash={asking}
           text={state.text}
           onClose={close}
-          onMerged={(text) => {
-            const { theirs, digest } = asking;
-            draft.rebase({ text, base: digest, original: theirs, verdict: state.verdict, stale: false });
+          onMerged={async (text) => {
+            const { theirs: original, digest: base } = asking;
+            const verdict = await deskOf(id).check(original, base);
+            draft.rebase({ text, base, original, verdict, stale: false });
             editor.current?.setText(text);
             setAsking("publish");
           }}
@@ -257,19 +263,10 @@ function useReadOnly(config: Config): string {
   return wide ? "" : words.readOnly.narrow;
 }
 
-function DraftState({ state, changed, version }: { state: State; changed: boolean; version: string }) {
+function DraftState({ state }: { state: State }) {
   return (
-    <span className="flex items-center gap-2 text-xs text-muted">
-      {version && (
-        <code className="font-mono" title={version}>
-          {version.slice(0, 12)}
-        </code>
-      )}
-      {changed && (
-        <span role="status">
-          <Badge tone={state.saved === "failed" ? "bad" : "accent"}>{words.draft[state.saved]}</Badge>
-        </span>
-      )}
+    <span role="status">
+      <Badge tone={state.saved === "failed" ? "bad" : "accent"}>{words.draft[state.saved]}</Badge>
     </span>
   );
 }
@@ -346,7 +343,7 @@ function SavedDrafts() {
   return (
     <div className="mb-2 flex flex-wrap items-center gap-2 rounded-md bg-accent-soft px-3 py-1.5">
       <span className="flex-1">
-        {words.draft.found} <Time at={newest.saved_at} />
+        {words.draft.found} <Time at={newest.saved_at} relative />
         {newest.stale && `, ${words.draft.changedSince}`}
         {more.length > 0 && ` ${words.draft.more(more.length)}`}
       </span>

@@ -17,26 +17,15 @@ export interface PromptDialogProps {
 }
 
 export function PromptDialog(props: PromptDialogProps) {
-  const { name, text, placeholders, readOnly, onText, onClose } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const [begin] = useState({ text, placeholders });
+  const { name, text, onText, onClose } = props;
   const [now, setNow] = useState(text);
-  useEffect(() => {
-    if (!place.current) return;
-    return promptEditor(place.current, {
-      ...begin,
-      label: words.promptTitle(name),
-      readOnly,
-      onText: setNow,
-    });
-  }, [begin, name, readOnly]);
   const close = () => {
     if (now !== text) onText(now);
     onClose();
   };
   return (
     <Dialog title={words.promptTitle(name)} about={words.promptAbout} wide onClose={close}>
-      <div ref={place} className="h-[52vh] overflow-hidden rounded-md border border-strong text-base" />
+      <PromptText {...props} onText={setNow} />
       <div className="mt-3 flex items-center justify-between gap-3">
         <span className="text-muted" title={words.tokensHint}>
           {words.tokens(estimatedTokens(now))}
@@ -46,5 +35,17 @@ export function PromptDialog(props: PromptDialogProps) {
         </Button>
       </div>
     </Dialog>
+  );
+}
+
+/** The editor. A component inside of the dialog, which renders its content later than itself. */
+function PromptText({ name, text, placeholders, readOnly, onText }: Omit<PromptDialogProps, "onClose">) {
+  const place = useRef<HTMLDivElement>(null);
+  const [begin] = useState({ text, placeholders, readOnly, label: words.promptTitle(name), onText });
+  useEffect(() => {
+    if (place.current) return promptEditor(place.current, begin);
+  }, [begin]);
+  return (
+    <div ref={place} className="h-[52vh] overflow-hidden rounded-md border border-strong text-base" />
   );
 }

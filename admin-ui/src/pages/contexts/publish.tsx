@@ -22,14 +22,12 @@ export type Published = Schema<"Published">;
 
 export interface PublishProps {
   state: State;
-  /** Values of the version that the draft was made from. */
-  before: unknown;
   onPublished: (report: Published) => void;
   onClash: (clash: Clash) => void;
   onClose: () => void;
 }
 
-export function PublishDialog({ state, before, onPublished, onClash, onClose }: PublishProps) {
+export function PublishDialog({ state, onPublished, onClash, onClose }: PublishProps) {
   const [comment, setComment] = useState("");
   const [refused, setRefused] = useState<Error>();
   const may = useMay("config.publish");
@@ -49,8 +47,8 @@ export function PublishDialog({ state, before, onPublished, onClash, onClose }: 
     );
   return (
     <Dialog title={words.publish.title} wide onClose={onClose}>
-      <div className="grid gap-4">
-        <Changes state={state} before={before} />
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
+        <Changes state={state} />
         <TextChanges state={state} />
         <OnThePhone />
         {refused && <Refusal error={refused} />}
@@ -101,8 +99,8 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
 }
 
 /** Each changed key, its values if they are short, and when it takes effect. */
-function Changes({ state, before }: { state: State; before: unknown }) {
-  const { changes, tree } = state.verdict;
+function Changes({ state: { verdict, before } }: { state: State }) {
+  const { changes, tree } = verdict;
   return (
     <Part title={words.publish.inWords}>
       {changes.length === 0 ? (
@@ -135,8 +133,10 @@ function Change({ name, before, after }: { name: string; before: unknown; after:
       );
     case "items":
       return [...change.added.map((each) => `+ ${each}`), ...change.removed.map((each) => `− ${each}`)].join(", ") || words.kinds.changed;
+    case "changed":
+      return words.kinds.changed;
     default:
-      return words.kinds[change.kind];
+      return change.value ? `${words.kinds[change.kind]}: ${change.value}` : words.kinds[change.kind];
   }
 }
 

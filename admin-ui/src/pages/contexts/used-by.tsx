@@ -52,7 +52,7 @@ export function UsedBy({ context }: { context: string }) {
 function Line({ term, children }: { term: string; children: ReactNode }) {
   return (
     <>
-      <dt className="flex min-h-6 items-center text-muted">{term}</dt>
+      <dt className="pt-[0.1875rem] text-muted">{term}</dt>
       <dd className="flex min-h-6 flex-wrap items-center gap-x-2">{children}</dd>
     </>
   );

@@ -3,6 +3,8 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 
 import { useGet } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
+import { Button } from "../../parts/button.tsx";
+import { cx } from "../../parts/cx.ts";
 import { words } from "../../words/contexts.ts";
 import type { Draft, State } from "./draft.ts";
 import type { YamlEditor } from "./editor.ts";
@@ -43,6 +45,7 @@ export function Workbench(props: WorkbenchProps) {
   const parts = groups.flatMap((each) => each.parts);
   const part = parts.find((each) => each.key === wanted) ?? (wanted === undefined ? parts[0] : undefined);
   const [active, setActive] = useState<Active>();
+  const [side, setSide] = useState<Side>("values");
   const [prompt, setPrompt] = useState<{ path: Path; placeholders: ReadonlyMap<string, string> }>();
   const names = useNames(tree);
   const form: Form = {
@@ -71,15 +74,17 @@ export function Workbench(props: WorkbenchProps) {
   useLight(active, state, editor);
   return (
     <FormProvider value={form}>
+      {hasText && <Sides side={side} onSide={setSide} />}
       <div
-        className={
-          hasText
-            ? "grid min-h-0 flex-1 grid-cols-[12rem_minmax(0,9fr)_minmax(0,11fr)] border-t border-line max-[75rem]:grid-cols-[minmax(0,1fr)_minmax(0,1fr)]"
-            : "grid min-h-0 flex-1 grid-cols-[12rem_minmax(0,1fr)] border-t border-line max-[75rem]:grid-cols-1"
-        }
+        className={cx(
+          "grid min-h-0 flex-1 grid-cols-[12rem_minmax(0,9fr)_minmax(0,11fr)] border-t border-line",
+          "max-[75rem]:grid-cols-2 max-[56.25rem]:grid-cols-1",
+          !hasText && "grid-cols-[12rem_minmax(0,1fr)] max-[75rem]:grid-cols-1",
+        )}
       >
         <PartsTree groups={groups} current={part} onOpen={(each) => onPart(each, false)} />
         <FormPane
+          hidden={hasText && side === "text"}
           groups={groups}
           part={part}
           wanted={wanted}
@@ -88,7 +93,7 @@ export function Workbench(props: WorkbenchProps) {
           onFocus={(path) => setActive({ path, from: "form" })}
         />
         {hasText && (
-          <div className="grid min-h-0 min-w-0 border-l border-line">
+          <div className={cx("grid min-h-0 min-w-0 border-l border-line", side === "values" && NARROW_HIDDEN)}>
             <YamlPane draft={draft} state={state} readOnly={readOnly} editor={editor} onCursor={onCursor} />
           </div>
         )}
@@ -107,7 +112,32 @@ export function Workbench(props: WorkbenchProps) {
   );
 }
 
+const NARROW_HIDDEN = "max-[56.25rem]:hidden";
+const SIDES = ["values", "text"] as const;
+type Side = (typeof SIDES)[number];
+
+/** Where there is room for one side only: which one. */
+function Sides({ side, onSide }: { side: Side; onSide: (side: Side) => void }) {
+  return (
+    <div className="hidden gap-1 px-4 pb-2 max-[56.25rem]:flex">
+      {SIDES.map((each) => (
+        <Button
+          key={each}
+          small
+          look={each === side ? "plain" : "quiet"}
+          aria-pressed={each === side}
+          onClick={() => onSide(each)}
+        >
+          {words[each]}
+        </Button>
+      ))}
+    </div>
+  );
+}
+
 interface FormPaneProps {
+  /** Behind the text, on a narrow screen. */
+  hidden: boolean;
   groups: readonly Group[];
   part: Part | undefined;
   wanted: string | undefined;
@@ -116,7 +146,7 @@ interface FormPaneProps {
   onFocus: (path: Path) => void;
 }
 
-function FormPane({ groups, part, wanted, editor, onPart, onFocus }: FormPaneProps) {
+function FormPane({ hidden, groups, part, wanted, editor, onPart, onFocus }: FormPaneProps) {
   const pane = useRef<HTMLDivElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another part begins at its top
   useEffect(() => {
@@ -137,7 +167,7 @@ function FormPane({ groups, part, wanted, editor, onPart, onFocus }: FormPanePro
         const path = event.target.closest<HTMLElement>("[data-path]")?.dataset.path;
         if (path) onFocus(JSON.parse(path));
       }}
-      className="min-h-0 min-w-0 overflow-y-auto px-6 pt-4 pb-16"
+      className={cx("min-h-0 min-w-0 overflow-y-auto px-6 pt-4 pb-16 phone:px-4", hidden && NARROW_HIDDEN)}
     >
       <div className="mx-auto max-w-2xl">
         <PartsSelect groups={groups} current={part} onOpen={(each) => onPart(each, false)} />

@@ -2,6 +2,8 @@
 import { useState } from "react";
 
 import { type LiveFrame, useTopic } from "../../app/live.ts";
+import { usePhone } from "../../app/phone.ts";
+import { useShortcut } from "../../app/shortcuts.tsx";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
 import { IconButton, LinkButton } from "../../parts/button.tsx";
 import { durationText, Money } from "../../parts/time.tsx";
@@ -32,6 +34,7 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
     setState((before) => take(frame.restart ? NOTHING_YET : before, frame.events ?? [])),
   );
   const listening = useListening(callId);
+  useShortcut("Escape", words.call.closeKey, onClose);
   const live = row !== undefined && state.ended === null && topic.state !== "over";
   return (
     <aside
@@ -67,10 +70,12 @@ interface HeaderProps extends OpenCallProps {
 }
 
 function Header({ row, callId, ahead, live, onClose }: HeaderProps) {
+  // On a phone the call is the whole page.
+  const Heading = usePhone() ? "h1" : "h2";
   return (
     <header className="border-b border-line px-4 py-2.5">
       <div className="flex items-center gap-2">
-        <h2 className="min-w-0 truncate text-base">{row ? callerOf(row) : callId}</h2>
+        <Heading className="min-w-0 truncate text-base">{row ? callerOf(row) : callId}</Heading>
         {row && <Marks row={row} />}
         <span className="ml-auto flex gap-1">
           <LinkButton look="quiet" small icon="external" to="/calls/$callId" params={{ callId }}>

@@ -35,7 +35,6 @@ export default function LivePage() {
   );
   const shown = useMemo(() => shownRows(rows, search), [rows, search]);
   const close = useCallback(() => change({ call: undefined }), [change]);
-  useEscape(search.call !== undefined, close);
   const open = search.call !== undefined && (
     <OpenCall
       key={search.call}
@@ -78,19 +77,6 @@ export default function LivePage() {
       </div>
     </Page>
   );
-}
-
-/** Escape closes what is open, unless a dialog or a menu is on top of it. */
-function useEscape(on: boolean, then: () => void) {
-  useEffect(() => {
-    if (!on) return;
-    const onKey = (event: KeyboardEvent) => {
-      const above = document.querySelector("[role=dialog], [role=alertdialog], [role=menu]");
-      if (event.key === "Escape" && !above && !event.defaultPrevented) then();
-    };
-    window.addEventListener("keydown", onKey);
-    return () => window.removeEventListener("keydown", onKey);
-  }, [on, then]);
 }
 
 /** Tells a screen reader of new calls, and of nothing else. */

@@ -28,26 +28,12 @@ export function newest(values: readonly (number | null)[]): number | null {
   return values.filter((each) => each !== null).at(-1) ?? null;
 }
 
-/** The points of a line in a box of this size, in the form of an SVG path; gaps are left open. */
-export function linePath(
+/** A bar for each day that has a value: its day, and its height as a share of `most`. */
+export function barsOf(
   values: readonly (number | null)[],
-  width: number,
-  height: number,
-): string {
-  const most = Math.max(1, ...values.map((each) => each ?? 0));
-  const step = values.length > 1 ? width / (values.length - 1) : 0;
-  let path = "";
-  let drawing = false;
-  values.forEach((value, index) => {
-    if (value === null) {
-      drawing = false;
-      return;
-    }
-    const x = (index * step).toFixed(1);
-    const y = (height - (value / most) * height).toFixed(1);
-    // A point alone is drawn as a dot: a line of no length with round ends.
-    path += drawing ? `L${x} ${y}` : `M${x} ${y}l0 0`;
-    drawing = true;
-  });
-  return path;
+  most: number,
+): { day: number; share: number }[] {
+  return values.flatMap((value, day) =>
+    value === null || most <= 0 ? [] : [{ day, share: Math.min(1, value / most) }],
+  );
 }

@@ -10,7 +10,7 @@ import { Icon } from "../../parts/icons.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { words } from "../../words/providers.ts";
-import { type Latency, linePath, newest } from "./latency.ts";
+import { barsOf, type Latency, newest } from "./latency.ts";
 import { ConditionMark, type Provider } from "./provider-list.tsx";
 
 type Part = Schema<"ProviderPart">;
@@ -195,7 +195,7 @@ function UsedBy({ provider }: { provider: Provider }) {
   );
 }
 
-const WIDTH = 160;
+const BAR = 6;
 const HEIGHT = 24;
 
 function Waits({ wait }: { wait: Latency }) {
@@ -203,6 +203,7 @@ function Waits({ wait }: { wait: Latency }) {
     ["p50", wait.p50],
     ["p95", wait.p95],
   ] as const;
+  const most = Math.max(...wait.p95.map((each) => each ?? 0));
   return (
     <>
       <table>
@@ -216,22 +217,7 @@ function Waits({ wait }: { wait: Latency }) {
                 <Duration ms={newest(values)} />
               </td>
               <td className="py-1">
-                <svg
-                  role="img"
-                  aria-label={say.perDay(stat)}
-                  width={WIDTH}
-                  height={HEIGHT}
-                  className="overflow-visible text-accent"
-                >
-                  <path
-                    d={linePath(values, WIDTH, HEIGHT)}
-                    fill="none"
-                    stroke="currentColor"
-                    strokeWidth={stat === "p95" ? 2 : 1.5}
-                    strokeLinecap="round"
-                    strokeLinejoin="round"
-                  />
-                </svg>
+                <Bars label={say.perDay(stat)} values={values} most={most} />
               </td>
             </tr>
           ))}
@@ -241,5 +227,28 @@ function Waits({ wait }: { wait: Latency }) {
         {say.turns(wait.turns)}; {say.newest}
       </p>
     </>
+  );
+}
+
+function Bars(props: { label: string; values: Latency["p95"]; most: number }) {
+  const { label, values, most } = props;
+  const width = values.length * BAR;
+  return (
+    <svg role="img" aria-label={label} width={width} height={HEIGHT} className="text-accent">
+      <path d={`M0 ${HEIGHT - 0.5}H${width}`} className="stroke-line" />
+      {barsOf(values, most).map(({ day, share }) => {
+        const height = Math.max(1, share * (HEIGHT - 1));
+        return (
+          <rect
+            key={day}
+            x={day * BAR}
+            y={HEIGHT - 1 - height}
+            width={BAR - 1}
+            height={height}
+            fill="currentColor"
+          />
+        );
+      })}
+    </svg>
   );
 }

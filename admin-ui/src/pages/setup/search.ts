@@ -1,7 +1,10 @@
+import { flag } from "../../app/search.ts";
+
 export interface Search {
-  tab?: string | undefined;
+  /** The dialplan in the form of FreePBX. */
+  freepbx?: true | undefined;
 }
 
-export function search(_raw: Record<string, unknown>): Search {
-  return {};
+export function search(raw: Record<string, unknown>): Search {
+  return { freepbx: flag(raw.freepbx) };
 }

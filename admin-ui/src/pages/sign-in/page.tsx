@@ -103,8 +103,9 @@ function LinkForm({ token }: { token: string }) {
   const navigate = useNavigate();
   const { error, busy, onSubmit } = useForm(async (form) => {
     const body = { token, password: given(form, "password") };
-    await api.POST("/api/v1/session/link", { body });
-    await navigate({ to: "/live", replace: true });
+    const { data } = await api.POST("/api/v1/session/link", { body });
+    // The first one who signs in is an admin, and has to set up the rest.
+    await navigate({ to: data?.role === "admin" ? "/setup" : "/live", replace: true });
   });
   return (
     <form onSubmit={onSubmit} className="grid gap-4">

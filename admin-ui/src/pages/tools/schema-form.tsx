@@ -270,7 +270,7 @@ function JsonPart(props: EditorProps) {
 
 /** A part with parts of its own. It has a heading, and a button that adds or removes it. */
 function Group(props: EditorProps & { children: ReactNode }) {
-  const { part, path, value, hideLabel, children } = props;
+  const { part, path, value, hideLabel, isItem, children } = props;
   const { root, onChange, problems } = useForm();
   const error = problems.get(dotted(path));
   if (value === undefined && !part.required) {
@@ -289,11 +289,14 @@ function Group(props: EditorProps & { children: ReactNode }) {
     );
   }
   return (
-    <fieldset className={cx("min-w-0", !hideLabel && "border-l-2 border-line pl-3")}>
+    <fieldset
+      aria-label={part.name}
+      className={cx("min-w-0", !hideLabel && "border-l-2 border-line pl-3")}
+    >
       <div className={cx("flex min-h-6 items-center gap-2", hideLabel && "sr-only")}>
-        <legend className="font-mono text-xs font-medium">{part.name}</legend>
+        <span className="font-mono text-xs font-medium">{part.name}</span>
         {part.required ? (
-          <span className="text-xs text-muted">{words.form.required}</span>
+          !isItem && <span className="text-xs text-muted">{words.form.required}</span>
         ) : (
           <IconButton
             label={words.form.remove(part.name)}

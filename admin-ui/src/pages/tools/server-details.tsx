@@ -10,7 +10,7 @@ import { cx } from "../../parts/cx.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Menu, type MenuItem } from "../../parts/menu.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
-import { Time, useNow } from "../../parts/time.tsx";
+import { clockText, Time, useNow } from "../../parts/time.tsx";
 import { words } from "../../words/tools.ts";
 import { useChoices } from "./choices.ts";
 import { SERVER_VIEWS, type ServerView } from "./search.ts";
@@ -187,8 +187,8 @@ function Overview({ server }: { server: Server }) {
 /** The pause before the next start, as it passes. */
 function AgainIn({ at }: { at: string }) {
   const now = useNow(1_000);
-  const seconds = Math.max(0, Math.round((new Date(at).getTime() - now) / 1_000));
-  return <span className="text-warn"> – {words.servers.againIn(seconds)}</span>;
+  const left = Math.max(0, new Date(at).getTime() - now);
+  return <span className="text-warn"> – {words.servers.againIn(clockText(left))}</span>;
 }
 
 function ToolsOf({ server }: { server: Server }) {

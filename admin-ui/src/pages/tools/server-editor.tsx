@@ -31,6 +31,7 @@ import {
   ESSENTIAL,
   editsOf,
   fitsTransport,
+  linesOf,
   problemsOf,
   SERVER_NAME,
   serversOf,
@@ -258,21 +259,10 @@ function Verdict({ name, check, changed, others }: VerdictProps) {
             </Badge>
           </p>
         ))}
-        {found && <CodeBlock label={say.yaml} text={linesOf(found, name)} />}
+        {found && <CodeBlock label={say.yaml} text={linesOf(found.text, found.places, name)} />}
       </div>
     </Section>
   );
-}
-
-/** The lines of the server in the text. */
-function linesOf({ text, places }: Schema<"Edited">, name: string): string {
-  const place = places[`mcp.servers.${name}`];
-  if (!place) return "";
-  const [first, , last, column] = place;
-  return text
-    .split(/\r?\n/)
-    .slice(first - 1, column <= 1 ? last - 1 : last)
-    .join("\n");
 }
 
 interface PublishProps {
@@ -304,7 +294,9 @@ function Publish({ before, name, base, edited, draft, drafts, onDraft }: Publish
             />
           </Field>
         )}
-        {edited && base && <ServerTrial server={name} text={edited.text} base={base.digest} />}
+        {edited?.in_order && base && (
+          <ServerTrial server={name} text={edited.text} base={base.digest} />
+        )}
         <div className="flex flex-wrap gap-2">
           <Button
             look="primary"

@@ -1,6 +1,6 @@
 // What the form of an MCP server shows, and the edits of the configuration that it makes. Pure.
 import type { components } from "../../api/generated.ts";
-import { get, isObject, type Json, type JsonObject, type Path } from "./schema.ts";
+import { get, isObject, type JsonObject, type Path } from "./schema.ts";
 
 export type Edit = components["schemas"]["Edits"]["edits"][number];
 type Problem = components["schemas"]["Problem"];
@@ -80,7 +80,19 @@ export function draftId(server: string, taken: readonly string[]): string {
   }
 }
 
-/** A value of the file's tree as JSON; the tree comes from the engine's own loader. */
-export function asSection(value: Json | undefined): JsonObject {
-  return isObject(value) ? value : {};
+type Places = components["schemas"]["Edited"]["places"];
+
+/** The lines of a server in a text of the file, as far to the left as they go. */
+export function linesOf(text: string, places: Places, name: string): string {
+  const key = `mcp.servers.${name}`;
+  const inside = Object.entries(places).filter(
+    ([each]) => each === key || each.startsWith(`${key}.`) || each.startsWith(`${key}[`),
+  );
+  if (inside.length === 0) return "";
+  const first = Math.min(...inside.map(([, place]) => place[0]));
+  const last = Math.max(...inside.map(([, place]) => place[2]));
+  const lines = text.split(/\r?\n/).slice(first - 1, last);
+  const indents = lines.filter((line) => line.trim() !== "").map((line) => line.search(/\S/));
+  const indent = Math.min(...indents);
+  return lines.map((line) => line.slice(indent)).join("\n");
 }

@@ -22,7 +22,7 @@ const list = words.list;
 
 /** All tools, with where each is offered and what calls made of it. */
 export function ToolList() {
-  const tools = useGet("/api/v1/tools", { query: {} });
+  const tools = useGet("/api/v1/tools", { query: {} }, { refetchInterval: 10_000 });
   const usage = useGet("/api/v1/tool-usage", { query: { days: DAYS } });
   return (
     <Page title={words.title}>
@@ -109,7 +109,7 @@ function Filters({ tools, choices, change }: FiltersProps) {
     values: readonly string[],
     set: (value: string) => void,
   ) =>
-    values.length > 1 || value ? (
+    values.length > 0 || value ? (
       <Field label={label}>
         <Select
           value={value}
@@ -265,6 +265,7 @@ const COLUMNS: readonly Column<ToolLine>[] = [
       if (calls === 0) return <span className="text-muted">–</span>;
       return <span className={failures ? "font-medium text-bad" : ""}>{failures}</span>;
     },
+    wide: true,
   },
   {
     id: "p50",

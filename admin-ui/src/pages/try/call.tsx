@@ -1,7 +1,7 @@
 // The call from this page: its controls, words, waits and line.
 import { useEffect, useReducer, useState, useSyncExternalStore } from "react";
-
 import { type LiveFrame, useLiveCalls, useTopic } from "../../app/live.ts";
+import { useShortcut } from "../../app/shortcuts.tsx";
 import { type BrowserCall, type CallView, noMicrophone } from "../../audio/browser-call.ts";
 import { Empty } from "../../parts/answer.tsx";
 import { StatusDot } from "../../parts/badge.tsx";
@@ -123,7 +123,10 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
             </p>
           )}
         </Transcript>
-        <aside className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:w-full phone:border-t phone:border-l-0">
+        <aside
+          aria-label={text.course}
+          className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:max-h-[38%] phone:w-full phone:border-t phone:border-l-0"
+        >
           <div className="grid grid-cols-[minmax(0,1fr)] gap-5">
             <Waits turns={course.turns} live={live} />
             <LineFacts line={view.line} />
@@ -144,6 +147,7 @@ function Controls({
   onBegin: () => void;
 }) {
   const [keypad, setKeypad] = useState(false);
+  useShortcut("m", text.muteKey, () => call.mute(!call.view.muted));
   if (view.phase === "ended") return <Ended view={view} onBegin={onBegin} />;
   const live = view.phase === "live";
   return (
@@ -161,6 +165,7 @@ function Controls({
         <div className="ml-auto flex flex-wrap gap-2">
           <Button
             icon="mic"
+            ref={takeLostFocus}
             aria-pressed={view.muted}
             look={view.muted ? "primary" : "plain"}
             onClick={() => call.mute(!view.muted)}
@@ -178,6 +183,11 @@ function Controls({
       {keypad && <Keypad view={view} onKey={(key) => call.press(key)} />}
     </div>
   );
+}
+
+/** The button that had the focus is gone with its bar: the keyboard goes on at this one. */
+function takeLostFocus(button: HTMLButtonElement | null): void {
+  if (document.activeElement === document.body) button?.focus();
 }
 
 function Clock({ since }: { since: number }) {
@@ -202,7 +212,7 @@ function Ended({ view, onBegin }: { view: CallView; onBegin: () => void }) {
             {text.openCall}
           </LinkButton>
         )}
-        <Button look="primary" icon="calls" onClick={onBegin}>
+        <Button look="primary" icon="calls" ref={takeLostFocus} onClick={onBegin}>
           {text.again}
         </Button>
       </div>

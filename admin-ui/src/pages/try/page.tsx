@@ -1,10 +1,11 @@
 // Try an agent: the configuration in force or a draft, in writing or by a call from this page.
 import { getRouteApi } from "@tanstack/react-router";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useState } from "react";
 
-import { api, type Schema } from "../../app/api.ts";
+import { type Schema, useGet } from "../../app/api.ts";
+import { usePhone } from "../../app/phone.ts";
 import { useMay } from "../../app/session.ts";
-import { BrowserCall, noMicrophone, type Ordered, type Sound } from "../../audio/browser-call.ts";
+import { noMicrophone, type Sound } from "../../audio/browser-call.ts";
 import { Problem } from "../../parts/answer.tsx";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
@@ -13,18 +14,18 @@ import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
-import { Call, type CallTest } from "./call.tsx";
+import { endTrial, useTests, useTrial } from "./begin.ts";
+import { Call } from "./call.tsx";
 import { Chat } from "./chat.tsx";
 import { SoundChoice } from "./line.tsx";
 import { type Canned, type Chosen, Fold, Options, useChosen } from "./options.tsx";
-import { type Search, variablesOf } from "./search.ts";
-import { type Message, WrittenTest } from "./written-test.ts";
+import type { Search } from "./search.ts";
 
 const route = getRouteApi("/try");
 
 /** The tabs and their content take the whole height: the conversation scrolls inside. */
 const PANEL = cx(
-  "flex min-h-0 min-w-0 flex-1 flex-col bg-raised phone:min-h-[75vh]",
+  "flex min-h-0 min-w-0 flex-1 flex-col bg-raised",
   "*:flex *:min-h-0 *:flex-1 *:flex-col",
   "[&_[role=tablist]]:min-h-10 [&_[role=tablist]]:flex-none [&_[role=tablist]]:items-end [&_[role=tablist]]:px-2",
   "[&_[role=tabpanel]]:flex [&_[role=tabpanel]]:min-h-0 [&_[role=tabpanel]]:flex-1 [&_[role=tabpanel]]:flex-col [&_[role=tabpanel]]:pt-0",
@@ -43,6 +44,7 @@ type OnSearch = (change: Partial<Search>) => void;
 export default function TryPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
+  const phone = usePhone();
   const mayCall = useMay("try.call");
   const mayChat = useMay("try.chat");
   const onSearch = useCallback(
@@ -62,29 +64,37 @@ export default function TryPage() {
     ...(mayCall ? [{ id: "call" as const, label: words.call }] : []),
   ];
   const ready = chosen !== undefined && chosen.context !== "";
+  const choices = (
+    <div className="grid gap-3">
+      <Options
+        search={search}
+        chosen={chosen}
+        onSearch={onSearch}
+        canned={canned}
+        onCanned={(tool, answer) => setCanned({ ...canned, [tool]: answer })}
+      />
+      {mode === "call" && <Way search={search} chosen={chosen} onSearch={onSearch} />}
+      {mode === "call" && noMicrophone() === null && (
+        <Fold title={words.calling.sound}>
+          <SoundChoice sound={sound} onSound={setSound} />
+        </Fold>
+      )}
+    </div>
+  );
   return (
     <Page title={words.title} fills>
-      <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col phone:overflow-y-auto">
-        <aside className="w-72 shrink-0 overflow-y-auto border-r border-line p-4 phone:w-full phone:overflow-visible phone:border-r-0 phone:border-b">
+      <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col">
+        <aside
+          aria-label={words.options.title}
+          className="w-72 shrink-0 overflow-y-auto border-r border-line p-4 phone:max-h-[60%] phone:w-full phone:border-r-0 phone:border-b phone:py-2"
+        >
           {found.error && <Problem error={found.error} onRetry={() => void found.refetch()} />}
-          <Options
-            search={search}
-            chosen={chosen}
-            onSearch={onSearch}
-            canned={canned}
-            onCanned={(tool, answer) => setCanned({ ...canned, [tool]: answer })}
-          />
-          {mode === "call" && (
-            <div className="grid gap-3 pt-3">
-              <Way search={search} chosen={chosen} onSearch={onSearch} />
-              {noMicrophone() === null && (
-                <Fold title={words.calling.sound}>
-                  <SoundChoice sound={sound} onSound={setSound} />
-                </Fold>
-              )}
-            </div>
+          {phone ? (
+            <Fold title={words.options.folded(chosen?.context ?? "")}>{choices}</Fold>
+          ) : (
+            choices
           )}
-          {trial.state && <TrialNote trial={trial.state} onEnd={trial.end} />}
+          <TrialNotes trial={trial.state} onEnd={() => void trial.end()} />
         </aside>
         <div className={PANEL}>
           <Tabs
@@ -138,7 +148,38 @@ function Way({ search, chosen, onSearch }: WayProps) {
   );
 }
 
-/** The trial that runs for a draft. */
+interface TrialNotesProps {
+  /** The trial of this page. */
+  trial: Schema<"TrialState"> | null;
+  onEnd: () => void;
+}
+
+/** The trial that runs for a draft, and those that other tabs, or this one before, have left. */
+function TrialNotes({ trial, onEnd }: TrialNotesProps) {
+  const enabled = useMay("config.draft");
+  const own = useGet("/api/v1/trials", {}, { enabled });
+  const others = (own.data?.trials ?? []).filter((each) => each.trial !== trial?.trial);
+  return (
+    <>
+      {trial && <TrialNote trial={trial} onEnd={onEnd} />}
+      {others.map((other) => (
+        <div key={other.trial} className="mt-4 grid gap-2 rounded-md bg-hover p-3">
+          <p>
+            {words.trial.other(other.context)} <Time at={other.expires_at} />
+          </p>
+          <Button
+            small
+            className="justify-self-start"
+            onClick={() => void endTrial(other.trial).then(() => own.refetch())}
+          >
+            {words.trial.end}
+          </Button>
+        </div>
+      ))}
+    </>
+  );
+}
+
 function TrialNote({ trial, onEnd }: { trial: Schema<"TrialState">; onEnd: () => void }) {
   const own = trial.mcp.filter((server) => server.own);
   const failing = trial.mcp.filter((server) => server.last_error);
@@ -166,131 +207,4 @@ function TrialNote({ trial, onEnd }: { trial: Schema<"TrialState">; onEnd: () =>
       </Button>
     </section>
   );
-}
-
-/** The trial of a draft: begun at the first use, ended with the page, or when another is chosen. */
-function useTrial(chosen: Chosen | undefined) {
-  const [state, setState] = useState<Schema<"TrialState"> | null>(null);
-  const current = useRef<{ key: string; state: Schema<"TrialState"> } | null>(null);
-  const end = useCallback(() => {
-    const trial = current.current?.state.trial;
-    current.current = null;
-    setState(null);
-    // It may have expired by now, which is the same.
-    if (trial) {
-      api
-        .DELETE("/api/v1/trials/{trial_id}", { params: { path: { trial_id: trial } } })
-        .catch(() => undefined);
-    }
-  }, []);
-  const key = chosen?.key ?? "";
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another draft needs another trial
-  useEffect(() => end, [key, end]);
-  /** Return the id of the trial; empty for the configuration in force. Throws `Refused`. */
-  const begin = async (): Promise<string> => {
-    if (!chosen?.trial) return "";
-    const running = current.current;
-    if (running?.key === key && Date.parse(running.state.expires_at) > Date.now()) {
-      return running.state.trial;
-    }
-    const { data } = await api.POST("/api/v1/trials", { body: chosen.trial });
-    if (data === undefined) throw new Error("the engine gave no trial");
-    current.current = { key, state: data };
-    setState(data);
-    return data.trial;
-  };
-  return { state, begin, end };
-}
-
-interface Given {
-  search: Search;
-  chosen: Chosen | undefined;
-  canned: Readonly<Record<string, Canned>>;
-  sound: Sound;
-  begin: () => Promise<string>;
-}
-
-/** The conversation and the call of this page. Both end when it is left, or another begins. */
-function useTests(given: Given) {
-  const [chat, setChat] = useState<WrittenTest | null>(null);
-  const [call, setCall] = useState<CallTest | null>(null);
-  useEffect(() => () => chat?.leave(), [chat]);
-  useEffect(() => () => call?.call.leave(), [call]);
-  return {
-    chat,
-    call,
-    beginChat: () => setChat(new WrittenTest(deskOf(given))),
-    beginCall: () => {
-      const made = new BrowserCall(given.sound, () => orderOf(given));
-      setCall({ call: made, number: (call?.number ?? 0) + 1 });
-    },
-  };
-}
-
-function toolsOf({ search, chosen, canned }: Given): Pick<Schema<"ChatOf">, "tools" | "answers"> {
-  const tools = search.tools ?? "real";
-  if (tools !== "canned") return { tools, answers: {} };
-  const given = Object.entries(canned).filter(
-    ([tool, { message, failed }]) => chosen?.tools.includes(tool) && (message || failed),
-  );
-  const answers = given.map(
-    ([tool, each]) => [tool, { ...each, data: null, after_ms: 0 }] as const,
-  );
-  return { tools, answers: Object.fromEntries(answers) };
-}
-
-function callerOf({ search, chosen }: Given) {
-  const { number = "", name = "", set = [] } = search;
-  return { number, name, variables: variablesOf(set, chosen?.variables ?? []) };
-}
-
-function deskOf(given: Given) {
-  const { search, chosen, begin } = given;
-  return {
-    begin: async () => {
-      const trial = await begin();
-      const { data } = await api.POST("/api/v1/chats", {
-        body: {
-          ...toolsOf(given),
-          context: chosen?.context ?? null,
-          trial: trial || null,
-          provider: search.provider ?? null,
-          caller: { ...callerOf(given), called_number: "" },
-        },
-      });
-      if (data === undefined) throw new Error("the engine gave no conversation");
-      return data;
-    },
-    answer: async (chat: string, message: Message, signal: AbortSignal) => {
-      const { data } = await api.POST("/api/v1/chats/{chat_id}/messages", {
-        params: { path: { chat_id: chat } },
-        body: { message: null, approve: null, ...message },
-        signal,
-        parseAs: "stream",
-      });
-      if (!data) throw new Error("the engine gave no answer");
-      return data;
-    },
-    end: (chat: string) =>
-      api.DELETE("/api/v1/chats/{chat_id}", { params: { path: { chat_id: chat } } }),
-  };
-}
-
-async function orderOf(given: Given): Promise<Ordered> {
-  const { search, chosen, sound, begin } = given;
-  const through = search.via === "asterisk";
-  const { data } = await api.POST("/api/v1/browser-calls", {
-    body: {
-      ...(through ? { tools: "real", answers: {} } : toolsOf(given)),
-      context: chosen?.context ?? "",
-      provider: search.provider ?? "",
-      trial: through ? "" : await begin(),
-      via: search.via ?? "engine",
-      extension: through ? (search.extension ?? "") : "",
-      caller: callerOf(given),
-      format: sound.format,
-    },
-  });
-  if (data === undefined) throw new Error("the engine gave no call");
-  return data;
 }

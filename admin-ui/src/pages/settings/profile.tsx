@@ -1,0 +1,115 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+
+import { keyOf, sentence, useSend } from "../../app/api.ts";
+import { ProviderButton } from "../../app/elevation.tsx";
+import { useSession } from "../../app/session.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Facts } from "../../parts/facts.tsx";
+import { Field, TextInput } from "../../parts/field.tsx";
+import { Section } from "../../parts/page.tsx";
+import { toast } from "../../parts/toast.tsx";
+import { words } from "../../words/settings.ts";
+import { SecondFactor } from "./second-factor.tsx";
+
+/** Who one is, and how one signs in. */
+export function Profile() {
+  const me = useSession();
+  const queries = useQueryClient();
+  const signOut = useSend("delete", "/api/v1/session", {
+    onDone: () => void queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") }),
+  });
+  const contexts = me.scopes.map((patterns) => patterns.join(", ")).join("; ");
+  return (
+    <>
+      <Section
+        title={words.account}
+        actions={
+          <Button busy={signOut.isPending} onClick={() => signOut.mutate({})}>
+            {words.signOut}
+          </Button>
+        }
+      >
+        <Facts
+          facts={[
+            [words.name, me.name],
+            [words.role, me.role],
+            [words.scope, contexts === "*" ? words.allContexts : contexts],
+            [
+              words.permissions,
+              <details key="permissions">
+                <summary className="min-h-6 cursor-pointer">{me.permissions.length}</summary>
+                <span className="mt-1 flex flex-wrap gap-1">
+                  {me.permissions.map((each) => (
+                    <Badge key={each}>{each}</Badge>
+                  ))}
+                </span>
+              </details>,
+            ],
+          ]}
+        />
+      </Section>
+      {me.takes_passwords && <Password />}
+      <SecondFactor />
+      {me.has_oidc && (
+        <Section title={words.provider.title}>
+          <p className="mb-3">{words.provider.about}</p>
+          <ProviderButton purpose="connect" />
+        </Section>
+      )}
+    </>
+  );
+}
+
+function Password() {
+  const { name } = useSession();
+  const [now, setNow] = useState("");
+  const [next, setNext] = useState("");
+  const change = useSend("put", "/api/v1/session/password", {
+    quiet: true,
+    stale: ["/api/v1/sessions"],
+    onDone: () => {
+      toast(words.password.changed);
+      setNow("");
+      setNext("");
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    change.mutate({ body: { password: now, new: next } });
+  };
+  return (
+    <Section title={words.password.title}>
+      <form onSubmit={submit} className="grid max-w-sm gap-4">
+        <p className="text-muted">{words.password.about}</p>
+        {/* For password managers, which keep names with passwords. */}
+        <input type="text" hidden readOnly autoComplete="username" value={name} />
+        <Field label={words.password.now} error={change.error ? sentence(change.error) : undefined}>
+          <TextInput
+            type="password"
+            autoComplete="current-password"
+            required
+            value={now}
+            onChange={(event) => setNow(event.target.value)}
+          />
+        </Field>
+        <Field label={words.password.next} hint={words.password.rule}>
+          <TextInput
+            type="password"
+            autoComplete="new-password"
+            minLength={12}
+            required
+            value={next}
+            onChange={(event) => setNext(event.target.value)}
+          />
+        </Field>
+        <div>
+          <Button type="submit" look="primary" busy={change.isPending}>
+            {words.password.change}
+          </Button>
+        </div>
+      </form>
+    </Section>
+  );
+}

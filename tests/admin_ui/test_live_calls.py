@@ -1,0 +1,151 @@
+"""The live calls in a browser: a call appears, is watched, heard, spoken into, and ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from playwright.sync_api import Page, WebSocketRoute, expect
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.hotel import Hotel
+
+
+def test_a_call_is_watched_spoken_into_and_ended(
+    open_page: OpenPage, hotel: Hotel, axe: Axe, shoot: Shoot
+) -> None:
+    page = open_page("admin", "/live")
+    expect(page.get_by_text("No call at this moment")).to_be_visible()
+    with hotel.call() as caller:
+        row = page.get_by_role("row", name="reception")
+        row.click()
+        said = page.get_by_role("log")
+        expect(said).to_contain_text("Seaview")
+        caller.wait_for_silence()
+        caller.say("When are you open?")
+        expect(said).to_contain_text(re.compile("when are you open", re.IGNORECASE))
+        expect(page.get_by_role("region", name="Turn 1: what the caller waited for")).to_be_visible()
+        axe(page)
+        shoot(page, "live-call")
+        page.get_by_role("button", name="Flag").click()
+        page.get_by_label("What is it?").fill("friendly")
+        page.keyboard.press("Enter")
+        expect(said).to_contain_text("Flag")
+        expect(said).to_contain_text("friendly")
+        page.get_by_role("textbox", name="The agent says").fill("Please hold the line.")
+        page.keyboard.press("Enter")
+        expect(said).to_contain_text("operator Please hold the line.")
+        page.get_by_role("button", name="End", exact=True).click()
+        page.get_by_role("button", name="End call").click()
+        assert caller.ended() == "them"
+    expect(page.get_by_text("The call is over: completed, operator hangup")).to_be_visible()
+    expect(page.get_by_text("No call at this moment")).to_be_visible()
+
+
+def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
+    open_page: OpenPage, hotel: Hotel
+) -> None:
+    page, other = open_page("admin", "/live"), open_page("viewer", "/live")
+    with hotel.call() as caller:
+        page.get_by_role("row", name="reception").click()
+        page.get_by_role("button", name="Listen", exact=True).click()
+        expect(page.get_by_text(re.compile(r"\d\.\d s behind"))).to_be_visible()
+        expect(other.get_by_role("row", name="1 listening")).to_be_visible()
+        levels = "side => document.querySelector(`meter[aria-label=${side}]`).value"
+        page.wait_for_function(f"() => ({levels})('Agent') > 0.3")
+        caller.wait_for_silence()
+        caller.say("When are you open?")
+        page.wait_for_function(f"() => ({levels})('Caller') > 0.3")
+        page.keyboard.press("Escape")  # whoever leaves the call does not hear it any more
+        expect(other.get_by_role("row", name="1 listening")).to_have_count(0)
+
+
+def test_a_viewer_without_grants_sees_the_call_and_nothing_to_do(
+    open_page: OpenPage, hotel: Hotel, axe: Axe
+) -> None:
+    page = open_page("viewer", "/live", theme="dark", size=(390, 844))
+    with hotel.call():
+        page.get_by_role("row").nth(1).click()
+        said = page.get_by_role("log")
+        expect(said).to_contain_text("words are hidden")
+        expect(said).not_to_contain_text("Seaview")
+        expect(page.get_by_role("button", name="Flag")).to_be_visible()
+        for act in ("End", "Transfer", "Listen", "Say it"):
+            expect(page.get_by_role("button", name=act, exact=True)).to_have_count(0)
+        axe(page)
+        page.get_by_role("button", name="Close").click()
+        expect(page.get_by_role("row").nth(1)).to_be_visible()
+
+
+def live_row(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "call_id": f"call-{number}",
+        "started_at": f"2026-11-23T10:{number // 60:02}:{number % 60:02}.000+00:00",
+        "context": ("booking", "sales")[number % 2],
+        **dict(source="asterisk", provider="local", config="c7f3a9", caller_name="", turn=1),
+        **dict(caller_number=f"+4530{number:06}", called_number="100", state="listening"),
+        **dict(speaking="nobody", last=None, waiting_since_ms=None, latency=None, cost=None),
+        **dict(tools={"running": [], "calls": 0, "failed": 0}, recording="off", troubles=0),
+        **dict(transport="rtp", test=False, queued_ms=0, watched=0, listened=0),
+        **more,
+    }
+
+
+class FakeFeed:
+    """Stands in for the engine's live feed, to show what a test wants at the moment it wants it."""
+
+    def __init__(self, page: Page) -> None:
+        self._socket: WebSocketRoute | None = None
+        self._calls = 0
+        page.route_web_socket("**/api/v1/live", self._opened)
+
+    def _opened(self, socket: WebSocketRoute) -> None:
+        self._socket = socket
+        socket.on_message(self._asked)
+
+    def _asked(self, message: str | bytes) -> None:
+        asked = json.loads(message)
+        if asked.get("topic") == "calls":
+            self._calls = asked["id"]
+            self.send(snapshot=[live_row(number) for number in range(100)])
+
+    def send(self, **frame: Any) -> None:
+        assert self._socket is not None
+        self._socket.send(json.dumps({"id": self._calls, "seq": 1, **frame}))
+
+    def lose(self) -> None:
+        assert self._socket is not None
+        self._socket.close(code=1006 - 6)
+
+
+COUNT_CHANGES = """() => {
+  window.changed = new Set();
+  new MutationObserver(found => {
+    for (const { target } of found) {
+      const element = target.nodeType === 1 ? target : target.parentElement;
+      const row = element?.closest("[data-index]");
+      // Clocks run in each row; they write their own text and nothing else.
+      const clock = found.length && target.nodeName === "SPAN" && /^\\d+:/.test(target.textContent);
+      if (row && !clock) window.changed.add(row.dataset.index);
+    }
+  }).observe(document.querySelector("[role=grid]"),
+    { subtree: true, childList: true, characterData: true, attributes: true });
+}"""
+
+
+def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered(open_page: OpenPage) -> None:
+    page = open_page("viewer", "/settings")
+    feed = FakeFeed(page)
+    page.goto("/live?order=newest")
+    expect(page.get_by_text("100 calls", exact=True)).to_be_visible()
+    assert page.locator("[data-index]").count() <= 80
+    page.evaluate(COUNT_CHANGES)
+    feed.send(rows=[{"call_id": "call-97", "state": "thinking", "waiting_since_ms": 1}])
+    expect(page.get_by_role("row", name="+4530000097")).to_contain_text("thinking")
+    assert page.evaluate("[...window.changed]") == ["2"]
+    feed.send(gone=["call-99"])
+    expect(page.get_by_text("99 calls", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Context").click()
+    page.get_by_role("menuitemcheckbox", name="sales").click()
+    expect(page.get_by_text("49 of 99 calls")).to_be_visible()
+    expect(page).to_have_url(re.compile("context=sales"))
