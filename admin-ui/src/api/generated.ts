@@ -5036,6 +5036,11 @@ export interface components {
             pid: number | null;
             /** Protocol */
             protocol: string;
+            /**
+             * Capabilities
+             * @description As MCP names them; empty unless it is ready.
+             */
+            capabilities: string[];
             /** Tools */
             tools: string[];
             /** Quarantined */
