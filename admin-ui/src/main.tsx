@@ -8,7 +8,6 @@ import { shareNonce } from "./app/nonce.ts";
 import { router } from "./app/router.tsx";
 import { followTheme } from "./app/theme.ts";
 import { Toasts } from "./parts/toast.tsx";
-import { TooltipProvider } from "./parts/tooltip.tsx";
 
 shareNonce();
 followTheme();
@@ -16,9 +15,7 @@ const page = document.getElementById("page");
 if (page === null) throw new Error("index.html has no #page");
 createRoot(page).render(
   <QueryClientProvider client={makeQueries()}>
-    <TooltipProvider>
-      <RouterProvider router={router} />
-      <Toasts />
-    </TooltipProvider>
+    <RouterProvider router={router} />
+    <Toasts />
   </QueryClientProvider>,
 );

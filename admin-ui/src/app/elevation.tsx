@@ -25,7 +25,7 @@ interface Elevation {
   withProof<T>(request: () => Promise<T>): Promise<T>;
 }
 
-// Outside of the frame nobody is signed in, and nothing can be proved.
+// Outside of the frame no one is signed in, and nothing can be proved.
 const Context = createContext<Elevation>({ withProof: (request) => request() });
 
 export const useElevation = () => useContext(Context);

@@ -1,5 +1,5 @@
 // Who is signed in, and what they may do. The engine checks each request itself: what is hidden here
-// is hidden so that nobody is offered what will be refused.
+// is hidden so that no one is offered what will be refused.
 import { createContext, useContext } from "react";
 
 import type { Schema } from "./api.ts";

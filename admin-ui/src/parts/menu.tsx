@@ -1,9 +1,7 @@
-import { Link, type LinkProps } from "@tanstack/react-router";
-import { DropdownMenu as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import type { LinkProps } from "@tanstack/react-router";
+import { lazy, type ReactNode, Suspense } from "react";
 
-import { cx } from "./cx.ts";
-import { Icon, type IconName } from "./icons.tsx";
+import type { IconName } from "./icons.tsx";
 
 export interface MenuAction {
   label: string;
@@ -35,68 +33,14 @@ export interface MenuProps {
   align?: "start" | "end";
 }
 
-const ITEM =
-  "flex min-h-7 cursor-pointer items-center gap-2 rounded px-2 outline-none select-none data-[disabled]:cursor-default data-[disabled]:opacity-50 data-[highlighted]:bg-hover";
+// Loaded after the first page is there: it brings the placing of menus beside their buttons.
+const RadixMenu = lazy(() => import("./radix-menu.tsx"));
 
-export function Menu({ trigger, items, align = "end" }: MenuProps) {
+/** A button with a menu. */
+export function Menu(props: MenuProps) {
   return (
-    <Radix.Root>
-      <Radix.Trigger asChild>{trigger}</Radix.Trigger>
-      <Radix.Portal>
-        <Radix.Content
-          align={align}
-          sideOffset={4}
-          collisionPadding={8}
-          className="z-50 max-h-[70vh] min-w-48 overflow-y-auto rounded-lg border border-line bg-raised p-1 shadow-high"
-        >
-          {items.map((item) => (
-            <Item key={"heading" in item ? `-${item.heading}` : item.label} item={item} />
-          ))}
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
-  );
-}
-
-function Item({ item }: { item: MenuItem }) {
-  if ("heading" in item) {
-    return (
-      <>
-        <Radix.Separator className="my-1 border-t border-line" />
-        {item.heading && (
-          <Radix.Label className="px-2 py-1 text-xs text-muted">{item.heading}</Radix.Label>
-        )}
-      </>
-    );
-  }
-  if ("to" in item) {
-    return (
-      <Radix.Item asChild>
-        <Link {...item.to} className={ITEM}>
-          {item.icon && <Icon name={item.icon} />}
-          {item.label}
-        </Link>
-      </Radix.Item>
-    );
-  }
-  const inside = (
-    <>
-      {item.icon && <Icon name={item.icon} />}
-      {item.label}
-    </>
-  );
-  const shape = cx(ITEM, item.danger && "text-bad");
-  if (item.checked !== undefined) {
-    return (
-      <Radix.CheckboxItem checked={item.checked} onSelect={item.onSelect} className={shape}>
-        <span className="w-4">{item.checked && <Icon name="check" />}</span>
-        {item.label}
-      </Radix.CheckboxItem>
-    );
-  }
-  return (
-    <Radix.Item disabled={item.disabled ?? false} onSelect={item.onSelect} className={shape}>
-      {inside}
-    </Radix.Item>
+    <Suspense fallback={props.trigger}>
+      <RadixMenu {...props} />
+    </Suspense>
   );
 }

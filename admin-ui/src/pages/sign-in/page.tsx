@@ -9,7 +9,7 @@ import { CodeBlock } from "../../parts/code.tsx";
 import { Field, TextInput } from "../../parts/field.tsx";
 import { words } from "../../words/sign-in.ts";
 
-/** Stands in place of the page until somebody is signed in; the address stays as it is. */
+/** Stands in place of the page until someone is signed in; the address stays as it is. */
 export default function SignInPage({ session }: { session: Schema<"Me"> }) {
   const hash = useLocation({ select: (location) => location.hash });
   const token = hash.startsWith("link=") ? hash.slice("link=".length) : "";
