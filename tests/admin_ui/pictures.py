@@ -19,27 +19,30 @@ QUANTIZE = """async ([png]) => {
   const pixels = new Uint32Array(canvas.getImageData(0, 0, width, height).data.buffer);
   const counts = new Map();
   for (const pixel of pixels) counts.set(pixel, (counts.get(pixel) ?? 0) + 1);
-  const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([pixel]) => pixel);
-  const parts = (pixel) => [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
-  const colours = palette.map(parts);
-  const nearest = new Map(palette.map((pixel, index) => [pixel, index]));
-  const find = (pixel) => {
-    const [r, g, b] = parts(pixel);
+  const colours = [], nearest = new Map();
+  const find = ([r, g, b]) => {
     let best = 0, least = Infinity;
     colours.forEach(([r2, g2, b2], index) => {
       const away = (r - r2) ** 2 + (g - g2) ** 2 + (b - b2) ** 2;
       if (away < least) [best, least] = [index, away];
     });
-    nearest.set(pixel, best);
-    return best;
+    return [best, least];
   };
-  const indices = Uint8Array.from(pixels, (pixel) => nearest.get(pixel) ?? find(pixel));
+  for (const [pixel] of [...counts].sort((a, b) => b[1] - a[1])) {
+    const colour = [pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255];
+    let [index, away] = find(colour);
+    if (colours.length < 64 || (colours.length < 256 && away > 150))
+      index = colours.push(colour) - 1;
+    nearest.set(pixel, index);
+  }
+  const indices = Uint8Array.from(pixels, (pixel) => nearest.get(pixel));
   let text = "";
   for (let at = 0; at < indices.length; at += 32768)
     text += String.fromCharCode(...indices.subarray(at, at + 32768));
   return {width, height, palette: colours, indices: btoa(text)};
 }"""
-"""The most frequent colours of a page are its own; of its letters' edges, the nearest will do."""
+"""Keeps the most frequent colours, and rare ones that are unlike all others, as of a small light. The
+edges of letters get the nearest."""
 
 
 def take(page: Page, path: Path) -> None:
