@@ -167,6 +167,7 @@ def test_what_one_may_not_see_or_cannot_hear_says_why(
     expect(page.get_by_text("that takes the grant personal")).to_be_visible()
     expect(page.get_by_role("tab", name="Ledger")).to_be_hidden()
     expect(page.get_by_role("region", name="Transcript")).to_contain_text("send_invoice")
+    expect(page.get_by_role("region", name="Transcript")).to_contain_text("(hidden)")
     expect(page.locator("body")).not_to_contain_text("invoice.", use_inner_text=True)
     axe(page)
     shoot(page, "call-phone")

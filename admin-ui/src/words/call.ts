@@ -162,6 +162,7 @@ export const words = {
     recognised: "recognised as",
     waited: (duration: string) => `waited ${duration}`,
     noWords: "(no words)",
+    hidden: "(hidden)",
   },
   tabs: {
     label: "Details",

@@ -137,7 +137,11 @@ function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: 
       <div className="pt-0.5">
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: by keyboard the time of the line is a button; a stop at each word would be none */}
         <p className="break-words" onClick={onClick}>
-          {timed.length === 0 && <span className="text-muted">{words.transcript.noWords}</span>}
+          {timed.length === 0 && (
+            <span className="text-muted">
+              {shown.personal ? words.transcript.noWords : words.transcript.hidden}
+            </span>
+          )}
           {timed.map(({ heard, words: said, key }) => (
             <span key={key} className={cx(!heard && "text-muted line-through decoration-1")}>
               {!heard && <span className="sr-only">{words.transcript.notHeard} </span>}
