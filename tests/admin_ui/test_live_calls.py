@@ -24,9 +24,8 @@ def test_a_call_is_watched_spoken_into_and_ended(
         caller.wait_for_silence()
         caller.say("When are you open?")
         expect(said).to_contain_text(re.compile("when are you open", re.IGNORECASE))
-        expect(
-            page.get_by_role("region", name="Turn 1: what the caller waited for")
-        ).to_be_visible()
+        waited = page.get_by_role("region", name="Turn 1: what the caller waited for")
+        expect(waited).to_be_visible()
         axe(page)
         shoot(page, "live-call")
         page.get_by_role("button", name="Flag").click()
@@ -55,7 +54,6 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
         expect(other.get_by_role("row", name="1 listening")).to_be_visible()
         levels = "side => document.querySelector(`meter[aria-label=${side}]`).value"
         page.wait_for_function(f"() => ({levels})('Agent') > 0.3")
-        caller.wait_for_silence()
         caller.say("When are you open?")
         page.wait_for_function(f"() => ({levels})('Caller') > 0.3")
         page.keyboard.press("Escape")  # whoever leaves the call does not hear it any more
@@ -79,17 +77,32 @@ def test_a_viewer_without_grants_sees_the_call_and_nothing_to_do(
         expect(page.get_by_role("row").nth(1)).to_be_visible()
 
 
-def live_row(number: int, **more: Any) -> dict[str, Any]:
+def live_row(number: int) -> dict[str, Any]:
     return {
         "call_id": f"call-{number}",
         "started_at": f"2026-11-23T10:{number // 60:02}:{number % 60:02}.000+00:00",
+        "source": "asterisk",
         "context": ("booking", "sales")[number % 2],
-        **dict(source="asterisk", provider="local", config="c7f3a9", caller_name="", turn=1),
-        **dict(caller_number=f"+4530{number:06}", called_number="100", state="listening"),
-        **dict(speaking="nobody", last=None, waiting_since_ms=None, latency=None, cost=None),
-        **dict(tools={"running": [], "calls": 0, "failed": 0}, recording="off", troubles=0),
-        **dict(transport="rtp", test=False, queued_ms=0, watched=0, listened=0),
-        **more,
+        "provider": "local",
+        "config": "c7f3a9",
+        "caller_number": f"+4530{number:06}",
+        "caller_name": "",
+        "called_number": "100",
+        "state": "listening",
+        "speaking": "nobody",
+        "turn": 1,
+        "last": None,
+        "waiting_since_ms": None,
+        "latency": None,
+        "tools": {"running": [], "calls": 0, "failed": 0},
+        "cost": None,
+        "recording": "off",
+        "troubles": 0,
+        "transport": "rtp",
+        "test": False,
+        "queued_ms": 0,
+        "watched": 0,
+        "listened": 0,
     }
 
 
@@ -115,10 +128,6 @@ class FakeFeed:
         assert self._socket is not None
         self._socket.send(json.dumps({"id": self._calls, "seq": 1, **frame}))
 
-    def lose(self) -> None:
-        assert self._socket is not None
-        self._socket.close(code=1006 - 6)
-
 
 COUNT_CHANGES = """() => {
   window.changed = new Set();
@@ -127,7 +136,7 @@ COUNT_CHANGES = """() => {
       const element = target.nodeType === 1 ? target : target.parentElement;
       const row = element?.closest("[data-index]");
       // Clocks run in each row; they write their own text and nothing else.
-      const clock = found.length && target.nodeName === "SPAN" && /^\\d+:/.test(target.textContent);
+      const clock = target.nodeName === "SPAN" && /^\\d+:/.test(target.textContent);
       if (row && !clock) window.changed.add(row.dataset.index);
     }
   }).observe(document.querySelector("[role=grid]"),
