@@ -181,7 +181,11 @@ class FakeDesk implements Desk {
   asked: string[] = [];
   answer: (() => void)[] = [];
   failure: Error | undefined;
-  check = (text: string) => this.#later(`check ${text}`, verdict(text));
+  check = (text: string) =>
+    this.#later(
+      `check ${text}`,
+      text === "[" ? { ...verdict(text), tree: {}, places: {} } : verdict(text),
+    );
   edit = (text: string, _base: string, edits: Edit[]) => {
     const made = edits.reduce(
       (now, each) => ("value" in each ? `${now}+${each.value}` : now),
@@ -245,6 +249,17 @@ describe("draft", () => {
       text: "abcd",
       checked: true,
       verdict: { tree: { words: "abcd" } },
+    });
+  });
+
+  test("the form keeps its values while the text is not YAML", async () => {
+    draft.typed("[");
+    await vi.advanceTimersByTimeAsync(250);
+    await desk.next();
+    expect(draft.state()).toMatchObject({
+      text: "[",
+      checked: true,
+      verdict: { tree: { words: "a" } },
     });
   });
 

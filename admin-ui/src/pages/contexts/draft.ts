@@ -150,7 +150,8 @@ export class Draft {
         else this.#edits.unshift(...edits); // once more, for the text as it is now
       } else {
         const verdict = await this.#desk.check(text, base);
-        if (this.#state.text === text) this.#set({ ...verdictIn(verdict, text), refusal: "" });
+        if (this.#state.text === text)
+          this.#set({ ...verdictIn(verdict, text, this.#state), refusal: "" });
       }
     } catch (error) {
       this.#refused(error, edits);
@@ -227,7 +228,13 @@ function begun(begin: Begin): State {
   };
 }
 
-function verdictIn(verdict: Checked, text: string) {
+/** A text that is not YAML (yet) has no values: the form keeps those that it had. */
+function verdictIn(verdict: Checked, text: string, last?: State) {
+  const isYaml = Object.keys(verdict.places).length > 0;
+  if (last && !isYaml) {
+    const { tree, places } = last.verdict;
+    return { verdict: { ...verdict, tree, places }, blocks: last.blocks, checked: true };
+  }
   return { verdict, blocks: outline(verdict.tree, verdict.places, text), checked: true };
 }
 

@@ -56,6 +56,10 @@ export function Workbench(props: WorkbenchProps) {
     const holder = partOf(groups, block.path);
     if (holder && holder.key !== part?.key) onPart(holder, true);
   };
+  const openPart = (next: Part, replace: boolean) => {
+    setActive(undefined); // its key is of another part, or has another name now
+    onPart(next, replace);
+  };
   useLight(active, state, editor);
   return (
     <FormProvider value={form}>
@@ -67,14 +71,14 @@ export function Workbench(props: WorkbenchProps) {
           !hasText && "grid-cols-[12rem_minmax(0,1fr)] max-[75rem]:grid-cols-1",
         )}
       >
-        <PartsTree groups={groups} current={part} onOpen={(each) => onPart(each, false)} />
+        <PartsTree groups={groups} current={part} onOpen={(each) => openPart(each, false)} />
         <FormPane
           hidden={hasText && side === "text"}
           groups={groups}
           part={part}
           wanted={wanted}
           editor={editor}
-          onPart={onPart}
+          onPart={openPart}
           onFocus={(path) => setActive({ path, from: "form" })}
         />
         {hasText && (

@@ -2,8 +2,8 @@
 import { type RefObject, useEffect, useRef, useState } from "react";
 
 import { StatusDot } from "../../parts/badge.tsx";
+import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
-import { Icon } from "../../parts/icons.tsx";
 import { words } from "../../words/contexts.ts";
 import type { Draft, Problem, State } from "./draft.ts";
 import { YamlEditor } from "./editor.ts";
@@ -62,19 +62,21 @@ function Problems({ state, onOpen }: { state: State; onOpen: (problem: Problem) 
   const summary = words.problems(errors, problems.length - errors);
   return (
     <div className="shrink-0 border-t border-line bg-surface text-xs">
-      <button
-        type="button"
-        aria-expanded={open}
-        disabled={problems.length === 0}
-        onClick={() => setOpen(!open)}
-        className="flex h-8 w-full items-center gap-2 px-3 text-left -outline-offset-2"
-      >
+      <div className="flex h-8 items-center gap-2 pr-1 pl-3">
         <StatusDot tone={errors ? "bad" : problems.length ? "warn" : "good"} />
         <span role="status" className="flex-1 truncate">
           {state.refusal || (state.checked ? summary || words.noProblems : words.checking)}
         </span>
-        {problems.length > 0 && <Icon name={open ? "down" : "up"} size={14} />}
-      </button>
+        {problems.length > 0 && (
+          <IconButton
+            label={words.problemList}
+            icon={open ? "down" : "up"}
+            small
+            aria-expanded={open}
+            onClick={() => setOpen(!open)}
+          />
+        )}
+      </div>
       {open && problems.length > 0 && (
         <ul
           aria-label={words.problemList}
