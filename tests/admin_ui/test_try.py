@@ -6,10 +6,8 @@ import json
 import re
 import wave
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import pytest
 from playwright.sync_api import Page, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel, sound_of
@@ -126,7 +124,7 @@ def test_a_call_from_the_page_is_understood_answered_and_interrupted(
     shoot(page, "try-call")
     at = page.evaluate("flushes.at(-1)")
     before = page.evaluate(f"levels.filter(([at]) => at > {at} - 3000 && at < {at} - 700)")
-    after = page.evaluate(f"levels.filter(([at]) => at > {at} && at < {at} + 40)")
+    after = page.evaluate(f"levels.filter(([at]) => at > {at} + 10 && at < {at} + 300)")
     assert max(level for _, level in before) > 0.05, "the answer was heard"
     assert max(level for _, level in after) < 0.001, "silent at once"
     page.get_by_role("button", name="Hang up").click()
@@ -215,11 +213,10 @@ def test_a_draft_is_tried_in_writing_with_an_approval_and_ends_with_the_page(
     complaints[:] = [each for each in complaints if "/api/v1/trials" not in each]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_without_a_secure_context_there_is_one_sentence_a_command_and_the_chat(
-    open_page: OpenPage, hotel: Hotel, axe: Axe, theme: Literal["light", "dark"]
+    open_page: OpenPage, hotel: Hotel, axe: Axe
 ) -> None:
-    page = open_page("operator", "/try?mode=call", theme=theme, size=(390, 844))
+    page = open_page("operator", "/try?mode=call", theme="dark", size=(390, 844))
     page.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: false})")
     page.reload()
     expect(page.get_by_text("The microphone needs https or localhost")).to_be_visible()
