@@ -228,3 +228,5 @@ def test_without_a_secure_context_there_is_one_sentence_a_command_and_the_chat(
     page.get_by_role("button", name="Begin a conversation").click()
     expect(page.get_by_text("Hotel Seaview, good day.")).to_be_visible()
     axe(page)
+    viewer = open_page("viewer", "/try")
+    expect(viewer.get_by_text("You may not try agents")).to_be_visible()
