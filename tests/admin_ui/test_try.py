@@ -6,10 +6,8 @@ import json
 import re
 import wave
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import pytest
 from playwright.sync_api import Page, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel, sound_of
@@ -55,9 +53,6 @@ window.WebSocket = class extends WebSocket {
 ASK = """([method, path, body]) => fetch(`/api/v1${path}`, {
   method, headers: {"X-Cordboard": "1", "Content-Type": "application/json"},
   body: body && JSON.stringify(body)}).then(answer => answer.json())"""
-CALM = """() => fetch("/api/v1/engine").then(answer => answer.json())
-  .then(engine => engine.details.degradation.level === 0)"""
-"""True unless the engine gives up features, such as trials, because this machine is busy."""
 RELEASED = """() => streams.length > 0
   && streams.every(stream => stream.getTracks().every(track => track.readyState === "ended"))
   && contexts.every(context => context.state === "closed")"""
@@ -85,16 +80,35 @@ def listening(page: Page) -> Page:
 
 
 def call(page: Page, name: str = "Call") -> None:
-    page.wait_for_function(CALM, polling=500)
+    be_calm(page)
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.get_by_text("In the call")).to_be_visible()
+
+
+def until(page: Page, path: str, holds: str) -> None:
+    """Wait for an answer `told` of the API for which an expression of JavaScript holds."""
+    page.evaluate(
+        f"""async () => {{
+          for (let round = 0; round < 200; round++) {{
+            const told = await (await fetch("/api/v1{path}")).json();
+            if ({holds}) return;
+            await new Promise(later => setTimeout(later, 200));
+          }}
+          throw new Error({holds!r});
+        }}"""
+    )
+
+
+def be_calm(page: Page) -> None:
+    """Wait until the engine gives up nothing: on a busy machine it refuses calls and trials."""
+    until(page, "/engine", "told.details.degradation.level === 0")
 
 
 def begin_on_trial(page: Page) -> None:
     """Begin a conversation; on a busy machine the engine may refuse the trial at first."""
     button = page.get_by_role("button", name="Begin a conversation")
     for _ in range(8):
-        page.wait_for_function(CALM, polling=500)
+        be_calm(page)
         with page.expect_response(lambda answer: answer.request.method == "POST") as answer:
             button.click()
         if answer.value.ok:
@@ -121,12 +135,11 @@ def test_a_call_from_the_page_is_understood_answered_and_interrupted(
     expect(waits.get_by_text(re.compile(r"End of turn \d+ · .*Line \d+")).first).to_be_visible()
     axe(page)
     cut = said.locator("del")
-    expect(cut).to_contain_text("not heard:")
-    expect(cut).to_contain_text("No significant change")
+    expect(cut).to_contain_text(re.compile(r"not heard: +\w+"))
     shoot(page, "try-call")
     at = page.evaluate("flushes.at(-1)")
-    before = page.evaluate(f"levels.filter(([at]) => at > {at} - 3000 && at < {at} - 700)")
-    after = page.evaluate(f"levels.filter(([at]) => at > {at} && at < {at} + 40)")
+    before = page.evaluate(f"levels.filter(([at]) => at < {at})")
+    after = page.evaluate(f"levels.filter(([at]) => at > {at} + 10 && at < {at} + 300)")
     assert max(level for _, level in before) > 0.05, "the answer was heard"
     assert max(level for _, level in after) < 0.001, "silent at once"
     page.get_by_role("button", name="Hang up").click()
@@ -208,18 +221,15 @@ def test_a_draft_is_tried_in_writing_with_an_approval_and_ends_with_the_page(
     expect(page.get_by_text("The conversation is over")).to_be_visible()
     page.get_by_role("link", name="Engine", exact=True).click()
     expect(page).to_have_url(re.compile("/engine$"))
-    page.wait_for_function(
-        "() => fetch('/api/v1/trials').then(a => a.json()).then(told => told.trials.length === 0)"
-    )
+    until(page, "/trials", "told.trials.length === 0")
     page.evaluate(ASK, ["DELETE", "/drafts/asks-first", None])
     complaints[:] = [each for each in complaints if "/api/v1/trials" not in each]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_without_a_secure_context_there_is_one_sentence_a_command_and_the_chat(
-    open_page: OpenPage, hotel: Hotel, axe: Axe, theme: Literal["light", "dark"]
+    open_page: OpenPage, hotel: Hotel, axe: Axe
 ) -> None:
-    page = open_page("operator", "/try?mode=call", theme=theme, size=(390, 844))
+    page = open_page("operator", "/try?mode=call", theme="dark", size=(390, 844))
     page.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: false})")
     page.reload()
     expect(page.get_by_text("The microphone needs https or localhost")).to_be_visible()
@@ -231,3 +241,5 @@ def test_without_a_secure_context_there_is_one_sentence_a_command_and_the_chat(
     page.get_by_role("button", name="Begin a conversation").click()
     expect(page.get_by_text("Hotel Seaview, good day.")).to_be_visible()
     axe(page)
+    viewer = open_page("viewer", "/try")
+    expect(viewer.get_by_text("You may not try agents")).to_be_visible()

@@ -3,6 +3,8 @@ export const words = {
   chat: "Chat",
   call: "Call",
   ways: "Ways to try an agent",
+  forbidden: "You may not try agents",
+  forbiddenHint: "It takes the permission try.chat or try.call, which operators have.",
   options: {
     title: "What is tried",
     folded: (context: string) => `What is tried: ${context}`,

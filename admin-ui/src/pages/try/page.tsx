@@ -6,7 +6,7 @@ import { type Schema, useGet } from "../../app/api.ts";
 import { usePhone } from "../../app/phone.ts";
 import { useMay } from "../../app/session.ts";
 import { noMicrophone, type Sound } from "../../audio/browser-call.ts";
-import { Problem } from "../../parts/answer.tsx";
+import { Empty, Problem } from "../../parts/answer.tsx";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Field, Select, TextInput } from "../../parts/field.tsx";
@@ -42,6 +42,18 @@ const USUAL_SOUND: Sound = {
 type OnSearch = (change: Partial<Search>) => void;
 
 export default function TryPage() {
+  const may = [useMay("try.chat"), useMay("try.call")];
+  if (may.some(Boolean)) return <Trying />;
+  return (
+    <Page title={words.title}>
+      <Empty icon="lock" title={words.forbidden}>
+        <p>{words.forbiddenHint}</p>
+      </Empty>
+    </Page>
+  );
+}
+
+function Trying() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const phone = usePhone();
@@ -58,7 +70,7 @@ export default function TryPage() {
   const [sound, setSound] = useState(USUAL_SOUND);
   const trial = useTrial(chosen);
   const tests = useTests({ search, chosen, canned, sound, begin: trial.begin });
-  const mode = search.mode ?? "chat";
+  const mode = mayCall && (search.mode === "call" || !mayChat) ? "call" : "chat";
   const tabs = [
     ...(mayChat ? [{ id: "chat" as const, label: words.chat }] : []),
     ...(mayCall ? [{ id: "call" as const, label: words.call }] : []),
