@@ -24,7 +24,9 @@ def test_a_call_is_watched_spoken_into_and_ended(
         caller.wait_for_silence()
         caller.say("When are you open?")
         expect(said).to_contain_text(re.compile("when are you open", re.IGNORECASE))
-        expect(page.get_by_role("region", name="Turn 1: what the caller waited for")).to_be_visible()
+        expect(
+            page.get_by_role("region", name="Turn 1: what the caller waited for")
+        ).to_be_visible()
         axe(page)
         shoot(page, "live-call")
         page.get_by_role("button", name="Flag").click()

@@ -4,6 +4,7 @@ import {
   type KeyboardEvent,
   memo,
   type ReactNode,
+  useCallback,
   useEffect,
   useEffectEvent,
   useMemo,
@@ -12,7 +13,6 @@ import {
 } from "react";
 
 import { usePhone } from "../app/phone.ts";
-import { words } from "../words/parts.ts";
 import { cx } from "./cx.ts";
 import { Icon } from "./icons.tsx";
 import { type Column, sorted } from "./sorted.ts";
@@ -120,6 +120,7 @@ export interface VirtualRowsProps<T> {
   rows: readonly T[];
   /** Keep it the same array between renders: rows that did not change are not rendered again. */
   columns: readonly Column<T>[];
+  /** The same function between renders, too. */
   rowKey: (row: T) => string;
   /** Pixels of a row. */
   height?: number;
@@ -144,12 +145,14 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
   const scroller = useRef<HTMLDivElement>(null);
   const [focused, setFocused] = useState(0);
   const current = Math.min(focused, Math.max(0, rows.length - 1));
+  // With another function in each render the virtualizer would go through all rows each time.
+  const getItemKey = useCallback((index: number) => rowKey(rows[index] as T), [rows, rowKey]);
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => height,
     overscan: 8,
-    getItemKey: (index) => rowKey(rows[index] as T),
+    getItemKey,
   });
   const tracks = useMemo(
     () => columns.map((each) => each.width ?? "minmax(4rem, 1fr)").join(" "),
@@ -277,7 +280,7 @@ function PlainRow<T>(props: RowProps<T>) {
       onClick={onOpen && (() => onOpen(row))}
       className={cx(
         ROW,
-        "absolute inset-x-0 top-0 border-b border-line -outline-offset-2",
+        "absolute inset-x-0 top-0 border-b border-line -outline-offset-2 contain-strict",
         selected ? "bg-selected" : "hover:bg-hover",
         onOpen && "cursor-pointer",
       )}
@@ -294,12 +297,3 @@ function PlainRow<T>(props: RowProps<T>) {
 
 // `memo` loses the type parameter.
 const Row = memo(PlainRow) as typeof PlainRow;
-
-/** The number of rows, for screen readers, when it changes. */
-export function RowCount({ count }: { count: number }) {
-  return (
-    <p role="status" className="sr-only">
-      {words.rows(count)}
-    </p>
-  );
-}

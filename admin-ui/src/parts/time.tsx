@@ -97,15 +97,23 @@ export function moneyText(amount: string | number, currency: string): string {
   const value = Number(amount);
   const digits = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;
   try {
-    return new Intl.NumberFormat(undefined, {
-      style: "currency",
-      currency,
-      minimumFractionDigits: digits,
-      maximumFractionDigits: digits,
-    }).format(value);
+    return moneyFormat(currency, digits).format(value);
   } catch {
     return `${value.toFixed(digits)} ${currency}`; // no code of ISO 4217
   }
+}
+
+// Making a format takes longer than all else in a row of a list.
+const formats = new Map<string, Intl.NumberFormat>();
+
+function moneyFormat(currency: string, digits: number): Intl.NumberFormat {
+  const key = `${currency} ${digits}`;
+  const known = formats.get(key);
+  if (known) return known;
+  const limits = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const made = new Intl.NumberFormat(undefined, { style: "currency", currency, ...limits });
+  formats.set(key, made);
+  return made;
 }
 
 export function Money({ amount, currency }: MoneyProps) {

@@ -144,6 +144,7 @@ export const words = {
     killed: "engine killed",
     "not ended": "running",
   } as Record<string, string>,
+  transferredTo: (destination: string) => `to ${destination}`,
   toolFailed: "failed",
   reviews: { good: "good", bad: "bad" } as Record<string, string>,
   comparison: {

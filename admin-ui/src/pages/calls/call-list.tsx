@@ -172,6 +172,9 @@ function useRows(query: Query) {
   return { pages, rows, hasNewer, key };
 }
 
+/** A dialplan may give two calls of a day one id, and then their ledgers differ. */
+const keyOfRow = (row: CallRow) => `${row.file}/${row.id}`;
+
 const isNewer = (row: CallRow, than: CallRow | undefined) =>
   than === undefined || row.started_ms > than.started_ms;
 
@@ -222,7 +225,7 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
         label={words.list}
         rows={rows}
         columns={columns}
-        rowKey={(row) => `${row.file}/${row.id}`}
+        rowKey={keyOfRow}
         onOpen={open}
         onEnd={() => {
           if (pages.hasNextPage && !pages.isFetching) void pages.fetchNextPage();

@@ -1,5 +1,4 @@
 // How the values of a call look in the list.
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import type { Schema } from "../../app/api.ts";
@@ -58,15 +57,19 @@ const TONES: Record<string, Tone> = {
   refused: "warn",
 };
 
+/** Why a call ended, as people read it: `transfer:sales` is "to sales". */
+export function reasonText(reason: string): string {
+  const [, to] = /^transfer:(.*)/.exec(reason) ?? [];
+  return to ? words.transferredTo(to) : reason.replaceAll("_", " ");
+}
+
 /** How a call ended, and why. */
 export function Outcome({ outcome, reason }: { outcome: string; reason: string }) {
   return (
     <span className="flex items-center gap-1.5 truncate">
       <StatusDot tone={TONES[outcome] ?? "neutral"} />
       <span>{words.outcomes[outcome] ?? outcome}</span>
-      {reason && (
-        <span className="truncate text-muted phone:hidden">{reason.replaceAll("_", " ")}</span>
-      )}
+      {reason && <span className="truncate text-muted phone:hidden">{reasonText(reason)}</span>}
     </span>
   );
 }
@@ -76,15 +79,18 @@ const yesOrNo = (value: boolean) =>
 
 const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
   started_at: (row) => (
-    <Link
-      to="/calls/$callId"
-      params={{ callId: row.id }}
+    // A plain link: the router's own would cost more than the rest of the row while it scrolls.
+    <a
+      href={`/calls/${encodeURIComponent(row.id)}`}
       tabIndex={-1}
       className="hover:underline"
-      onClick={(event) => event.stopPropagation()}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) event.stopPropagation();
+        else event.preventDefault(); // the row opens it
+      }}
     >
       <Began at={new Date(row.started_ms)} now={new Date()} />
-    </Link>
+    </a>
   ),
   caller_number: (row) => (
     <>

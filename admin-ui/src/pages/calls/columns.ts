@@ -1,8 +1,8 @@
 // The columns of the call history. Names are those of `CallRow`, which saved views keep.
 
 const TRACKS = {
-  started_at: "8.5rem",
-  caller_number: "minmax(8.5rem, 1.4fr)",
+  started_at: "7.75rem",
+  caller_number: "minmax(8.5rem, 1.8fr)",
   called_number: "6rem",
   context: "minmax(5rem, 1fr)",
   outcome: "minmax(12rem, 1.8fr)",
@@ -12,7 +12,7 @@ const TRACKS = {
   interruptions: "6.5rem",
   tools: "minmax(8rem, 1.6fr)",
   troubles: "minmax(5.5rem, 1fr)",
-  cost: "6rem",
+  cost: "5.75rem",
   recorded: "5.5rem",
   review: "5.5rem",
   tags: "minmax(6rem, 1fr)",

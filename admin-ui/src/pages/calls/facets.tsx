@@ -4,7 +4,7 @@ import { useState } from "react";
 import { Button } from "../../parts/button.tsx";
 import { Checkbox, Field, NumberInput, TextInput } from "../../parts/field.tsx";
 import { words } from "../../words/calls.ts";
-import { SHORT_DIGEST } from "./cells.tsx";
+import { reasonText, SHORT_DIGEST } from "./cells.tsx";
 import { CHOICES, type Choice, type Filters, NONE, toggled } from "./search.ts";
 
 export type Counts = Record<string, Record<string, number>>;
@@ -20,7 +20,7 @@ export function valueText(name: string, value: string): string {
   if (value === NONE) return words.empty;
   if (name === "outcome") return words.outcomes[value] ?? value;
   if (name === "config") return value.slice(0, SHORT_DIGEST);
-  if (name === "reason") return value.replaceAll("_", " ");
+  if (name === "reason") return reasonText(value);
   return value;
 }
 

@@ -34,7 +34,7 @@ const NARROW: Partial<Record<ColumnName, string>> = {
 const NUMBERS: readonly ColumnName[] = ["waiting", "answers", "cost", "duration"];
 
 /** Beside an open call there is room for these. */
-const FEW: readonly ColumnName[] = ["state", "caller", "words", "waiting", "duration"];
+const FEW: readonly ColumnName[] = ["state", "caller", "context", "words", "waiting", "duration"];
 const ON_A_PHONE: readonly ColumnName[] = ["state", "caller", "waiting"];
 
 /** The columns; `ahead`: of the engine's clock, in ms. */
