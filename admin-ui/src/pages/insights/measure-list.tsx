@@ -32,7 +32,7 @@ export function MeasureList({ search, current, totals, earlier }: MeasureListPro
   return (
     <nav aria-label={words.measureList} className="grid min-w-0 content-start gap-3 phone:hidden">
       {GROUP_NAMES.map((group) => (
-        <div key={group}>
+        <div key={group} className="min-w-0">
           <h2 className="px-2 pb-0.5 text-xs font-medium text-muted">{words.groups[group]}</h2>
           {GROUPS[group].map((measure) => {
             const value = now.get(measure);

@@ -6,7 +6,7 @@ import { Answer, Empty, Skeleton } from "../../parts/answer.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
 import { Select } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
-import { useNow } from "../../parts/time.tsx";
+import { Time, useNow } from "../../parts/time.tsx";
 import { words } from "../../words/insights.ts";
 import { search as callsSearch } from "../calls/search.ts";
 import { Chart } from "./chart.tsx";
@@ -252,9 +252,7 @@ function Publishes({ publishes }: { publishes: readonly Publish[] }) {
       <ul className="text-muted">
         {publishes.map((each) => (
           <li key={each.at}>
-            <time dateTime={new Date(each.at * 1_000).toISOString()}>
-              {new Date(each.at * 1_000).toLocaleString()}
-            </time>{" "}
+            <Time at={each.at * 1_000} />{" "}
             <Link
               to="/contexts"
               search={{
