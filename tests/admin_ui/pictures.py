@@ -41,8 +41,8 @@ QUANTIZE = """async ([png]) => {
     text += String.fromCharCode(...indices.subarray(at, at + 32768));
   return {width, height, palette: colours, indices: btoa(text)};
 }"""
-"""Keeps the most frequent colours, and rare ones that are unlike all others, as of a small light. The
-edges of letters get the nearest."""
+"""Keeps the most frequent colours, and rare ones that are unlike all others, such as a small light.
+The edges of letters get the nearest."""
 
 
 def take(page: Page, path: Path) -> None:
