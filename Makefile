@@ -128,6 +128,12 @@ mcp-servers: $(ALL_READY)
 admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
 	@scripts/install-admin-ui --build
 
+.PHONY: admin-pictures
+admin-pictures: $(ALL_READY) asterisk admin-ui chromium ## take the pictures of the interface in docs/pictures/admin
+	@mkdir -p docs/pictures/admin
+	@CORDBOARD_PICTURES=$(CURDIR)/docs/pictures/admin $(WITH_ASTERISK) \
+	  $(BIN)/python -m pytest tests/admin_ui/test_every_page.py tests/admin_ui/test_journeys.py $(PYTEST_ARGS)
+
 .PHONY: admin-types
 admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript types of the admin port
 	@scripts/install-admin-ui --types

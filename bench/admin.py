@@ -6,9 +6,10 @@
     check    a configuration of 2,000 lines, without calls
     peaks    those of a recording of 60 minutes: made, and read again
     start    `cordboard run` with the port and without it, in turns
+    page     the interface in a real browser (`bench.admin_page`); only with `--only page`
 
 The calls are conversations of 5 s a turn without models, so that the engine's own work shows. The
-person searches 2,000 generated calls. Groups for `--only`: the four names.
+person searches 2,000 generated calls. Groups for `--only`: the five names.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ SECONDS = 60
 SETTLE = 3.0
 RECORDED = 2_000
 """Generated calls in the history."""
+LISTED = 10_000
+"""The same for the interface."""
 CROWDS = ((0, False), (1, False), (5, False), (0, True), (5, True))
 """Viewers, and whether there is a person."""
 LINES = 2_000
@@ -143,13 +146,17 @@ async def measure(progress: Progress, options: Options) -> Report:
                     await _peaks(place, report, progress)
     if options.chosen("start"):
         await _starts(report, progress)
+    if "page" in options.only:
+        with tempfile.TemporaryDirectory(prefix="bench") as name:
+            async with _engine(Path(name), LISTED) as place:
+                await _page(place, report, options, progress)
     return report
 
 
 @asynccontextmanager
-async def _engine(folder: Path) -> AsyncIterator[Place]:
+async def _engine(folder: Path, recorded: int = RECORDED) -> AsyncIterator[Place]:
     ledgers, admin = folder / "ledger", folder / "admin"
-    await asyncio.to_thread(write_ledgers, ledgers, RECORDED)
+    await asyncio.to_thread(write_ledgers, ledgers, recorded)
     port, audiosocket_port = free_port(), free_port()
     config = {
         "health": {"port": 0},
@@ -193,21 +200,11 @@ async def _live(place: Place, report: Report, options: Options, progress: Progre
     """The same calls beside each crowd."""
     calls, seconds = options.calls or CALLS, options.seconds or SECONDS
     found = []
-    sound = np.random.default_rng(1).normal(0, 3_000, 12 * RATE).astype(np.int16)
-    sound = np.tile(sound, 1 + len(CROWDS) * (seconds + 30) // 12)
     async with AsyncExitStack() as stack:
         viewers = await stack.enter_async_context(
             module_process("bench.admin_viewers", place.address, place.key, str(place.text))
         )
-        media = await stack.enter_async_context(MediaThread())
-        first = time.monotonic() + 0.5
-        for number in range(calls):
-            begins_at = first + number / calls * FRAME_SECONDS
-            port = place.audiosocket_port
-            caller = SimulatedCaller("127.0.0.1", port, media=media, begins_at=begins_at)
-            await stack.enter_async_context(caller)
-            caller.say(sound)
-        await asyncio.sleep(0.5 + SETTLE)
+        await _call(place, stack, calls, len(CROWDS) * (seconds + 30))
         for count, person in CROWDS:
             await viewers.ask(f"watch {count} {int(person)}")
             await asyncio.sleep(SETTLE)
@@ -217,6 +214,46 @@ async def _live(place: Place, report: Report, options: Options, progress: Progre
                 f"{found[-1].cores:.1%} of a core, {found[-1].late} frames late"
             )
     _report_live(report, found, calls)
+
+
+async def _call(place: Place, stack: AsyncExitStack, calls: int, seconds: int) -> None:
+    """Begin calls that last until the stack is closed, and speak for so many seconds."""
+    sound = np.random.default_rng(1).normal(0, 3_000, 12 * RATE).astype(np.int16)
+    sound = np.tile(sound, 1 + seconds // 12)
+    media = await stack.enter_async_context(MediaThread())
+    first = time.monotonic() + 0.5
+    for number in range(calls):
+        begins_at = first + number / calls * FRAME_SECONDS
+        port = place.audiosocket_port
+        caller = SimulatedCaller("127.0.0.1", port, media=media, begins_at=begins_at)
+        await stack.enter_async_context(caller)
+        caller.say(sound)
+    await asyncio.sleep(0.5 + SETTLE)
+
+
+async def _page(place: Place, report: Report, options: Options, progress: Progress) -> None:
+    from bench import admin_page  # needs Playwright
+
+    calls = options.calls or CALLS
+    await asyncio.to_thread(_record, place.folder / "ledger")
+    async with _client(place) as client:
+        await _until_listed(client)
+    accounts = Accounts(place.folder / "admin")
+    password = accounts.password("bench") or ""
+    token = accounts.begin_session("bench", "127.0.0.1", password)
+    accounts.close()
+    cookie = {"name": f"cordboard-{place.address.rpartition(':')[2]}", "value": token}
+    async with admin_page.visitor(place.address, cookie) as visitor:
+        progress("the first page")
+        await admin_page.first_page(visitor, report)
+        progress(f"a history of {LISTED} calls")
+        await admin_page.history(visitor, report)
+        progress(f"a call of {MINUTES} minutes")
+        await admin_page.one_call(visitor, report, HOUR, MINUTES)
+        progress(f"{calls} live calls")
+        async with AsyncExitStack() as stack:
+            await _call(place, stack, calls, admin_page.LIVE_SECONDS + 60)
+            await admin_page.live(visitor, report, calls)
 
 
 async def _watched(
@@ -313,9 +350,7 @@ async def _peaks(place: Place, report: Report, progress: Progress) -> None:
     made: list[float] = []
     read: list[float] = []
     async with _client(place) as client:
-        async with asyncio.timeout(30):
-            while (await client.get(f"/calls/{HOUR}")).status_code == 404:  # noqa: ASYNC110
-                await asyncio.sleep(0.1)  # until the index has it
+        await _until_listed(client)
         await place.server.ask("start")
         for _ in range(PEAKS):
             recording.with_suffix(".peaks").unlink(missing_ok=True)
@@ -343,6 +378,13 @@ async def _beside(place: Place, report: Report, found: dict[str, list[float]]) -
     heads = ["", "n", "median", "p95", "longest", "loop lag, longest"]
     report.table("Without calls, ms", heads, rows)
     report.figures |= found
+
+
+async def _until_listed(client: httpx2.AsyncClient) -> None:
+    """Wait until the index has the recorded call."""
+    async with asyncio.timeout(120):
+        while (await client.get(f"/calls/{HOUR}")).status_code != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
 
 @asynccontextmanager

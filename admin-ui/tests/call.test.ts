@@ -18,6 +18,10 @@ import {
   xOf,
   zoomed,
 } from "../src/pages/call/axis.ts";
+import { contextLines } from "../src/pages/call/context-lines.ts";
+import { boxOf, layoutOf, shapeAt } from "../src/pages/call/layout.ts";
+import { ledgerLines } from "../src/pages/call/ledger.ts";
+import { lineAt, linesOf } from "../src/pages/call/lines.ts";
 import { loudness, TILE_MS, tilesOf, timedWords } from "../src/pages/call/peaks.ts";
 import { search } from "../src/pages/call/search.ts";
 import {
@@ -335,5 +339,100 @@ describe("the address", () => {
       to: 90,
     });
     expect(kept({ turn: "-1", tab: "x", mode: "y", from: "90", to: "5", at: "1e99" })).toEqual({});
+  });
+});
+
+describe("the transcript", () => {
+  const tool = (begin_ms: number) => ({ id: `t${begin_ms}`, begin_ms, end_ms: null, turn: 1 });
+  const key = (at_ms: number, text = "*") => ({ at_ms, until_ms: null, kind: "key", text });
+  const lines = linesOf(
+    aCall({
+      tools: [tool(6400)] as Call["tools"],
+      marks: [
+        ...[9000, 9400, 9800].map((at) => key(at)),
+        key(20_000, "1"),
+        key(20_300, "7"),
+        { at_ms: 21_000, until_ms: 22_000, kind: "listened", text: "anna" },
+      ],
+    }),
+  );
+
+  it("has what was said and done in the order of time, keys in one line", () => {
+    const shown = lines.map((line) =>
+      line.who === "mark" ? `${line.count} ${line.mark.text}` : line.who,
+    );
+    expect(shown).toEqual(["caller", "tool", "agent", "3 *", "2 17"]);
+  });
+
+  it("knows the line that is heard", () => {
+    const lit = (time: number) => lines[lineAt(lines, time)]?.who;
+    expect([0, 5000, 6500, 7000, 30_000].map(lit)).toEqual([
+      undefined,
+      "caller",
+      "caller",
+      "agent",
+      "agent",
+    ]);
+  });
+});
+
+describe("a point in the picture", () => {
+  const shapes = shapesOf(aCall());
+  const layout = layoutOf(shapes);
+  const scale = makeScale(makeAxis(30_000), { from: 0, to: 30_000 }, 1000);
+
+  it("is on the shape whose box it is in, in the shape's own lane", () => {
+    for (const shape of shapes) {
+      const box = boxOf(layout, scale, shape);
+      expect(box).toBeDefined();
+      if (!box) continue;
+      const found = shapeAt(layout, scale, shapes, box.x + box.width / 2, box.y + 2);
+      expect(found?.lane).toBe(shape.lane);
+      expect(Math.abs((found?.from ?? 0) - shape.from)).toBeLessThan(400);
+    }
+    expect(shapeAt(layout, scale, shapes, 900, layout.height - 4)).toBeUndefined();
+    expect(layout.lanes.map(({ lane }) => lane)).toEqual(["caller", "waited", "agent"]);
+  });
+});
+
+describe("the lines of a context", () => {
+  const text = [
+    "default: a",
+    "contexts:",
+    "  # the first",
+    "  demo: # a desk",
+    "    greeting: Hello",
+    "",
+    "    # deeper",
+    "    tools: [x]",
+    "",
+    '  "front desk":',
+    "    greeting: Hi",
+    "tools: {}",
+  ].join("\n");
+
+  it("are found by their indentation, with their numbers", () => {
+    const found = contextLines(text, "demo");
+    expect([found?.first, found?.lines.length, found?.lines.at(-1)]).toEqual([
+      4,
+      5,
+      "    tools: [x]",
+    ]);
+    expect(contextLines(text, "front desk")?.lines).toEqual([
+      '  "front desk":',
+      "    greeting: Hi",
+    ]);
+    expect(contextLines(text, "dem")).toBeUndefined();
+    expect(contextLines("contexts: {demo: {}}", "demo")).toBeUndefined();
+  });
+});
+
+describe("a ledger", () => {
+  it("is read line by line, without what is half written", () => {
+    const lines = ledgerLines('{"at_ms":5,"type":"a","x":[1]}\n{"at_ms":6,"type":"b"}\n{"at_m');
+    expect(lines.map(({ at, type, fields }) => [at, type, fields])).toEqual([
+      [5, "a", '{"x":[1]}'],
+      [6, "b", ""],
+    ]);
   });
 });

@@ -3,7 +3,13 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { valueChange } from "../src/pages/contexts/diff.ts";
-import { type Checked, type Desk, Draft, type Edit, type Edited } from "../src/pages/contexts/draft.ts";
+import {
+  type Checked,
+  type Desk,
+  Draft,
+  type Edit,
+  type Edited,
+} from "../src/pages/contexts/draft.ts";
 import { decided } from "../src/pages/contexts/merge.ts";
 import {
   blockAt,

@@ -12,6 +12,8 @@ import {
   texts,
   whole,
 } from "../src/app/search.ts";
+import { scopeOf } from "../src/pages/people/scope.ts";
+import { keptFor } from "../src/pages/settings/retention.ts";
 import { sorted } from "../src/parts/sorted.ts";
 import { agoText, clockText, durationText } from "../src/parts/time.tsx";
 import { parseUnified } from "../src/parts/unified.ts";
@@ -157,4 +159,25 @@ it("tables sort by a column, and leave equal rows as they are", () => {
     ["a", "c", "b"],
     ["a", "b", "c"],
   ]);
+});
+
+it("contexts are typed with commas or spaces, and none means all", () => {
+  expect([scopeOf("booking, sales-*  booking"), scopeOf(" , ")]).toEqual([
+    ["booking", "sales-*"],
+    ["*"],
+  ]);
+});
+
+it("retention is read from the file, whatever stands in it", () => {
+  const tree = {
+    calls: { keep_days: 30 },
+    admin: { ui: { audit_months: "twelve" } },
+    contexts: { desk: { recording: { keep_days: 7 } }, bar: { recording: [] }, off: null },
+  };
+  expect(keptFor(tree).map(({ key, count }) => [key, count])).toEqual([
+    ["calls.keep_days", 30],
+    ["admin.ui.audit_months", 0],
+    ["contexts.desk.recording.keep_days", 7],
+  ]);
+  expect(keptFor({ contexts: [] }).map(({ count }) => count)).toEqual([0, 0]);
 });

@@ -258,6 +258,18 @@ async def test_sessions_are_listed_and_ended_by_others(room: Room) -> None:
     assert (await anna.ask("DELETE", f"/sessions/{other}")).status_code == 404
 
 
+async def test_people_see_and_end_their_own_other_sessions(room: Room) -> None:
+    room.add("bert", Role.VIEWER)
+    room.add("carl", Role.VIEWER)
+    here, elsewhere, carl = room.browser("bert"), room.browser("bert"), room.browser("carl")
+    rows = (await here.get("/session/others")).json()["sessions"]
+    assert [(row["user"], row["yours"]) for row in rows] == [("bert", False)]
+    assert (await here.ask("DELETE", "/session/others")).status_code == 200
+    assert (await elsewhere.get("/calls/live")).status_code == 401
+    assert (await carl.get("/calls/live")).status_code == 200
+    assert (await here.get("/session/others")).json()["sessions"] == []
+
+
 async def test_the_audit_is_read_in_pages(room: Room) -> None:
     room.add("anna")
     browser = room.browser("anna")

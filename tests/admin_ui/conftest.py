@@ -41,6 +41,7 @@ from tests.admin_ui.hotel import (
     hash_of_password,
     history_of_today,
 )
+from tests.admin_ui.pictures import take
 
 from cordboard.admin.page import ASSETS, INDEX
 from cordboard_testkit.patience import PATIENCE
@@ -51,6 +52,9 @@ WAIT_MS = PATIENCE * 1000 / 3
 REFUSED = re.compile(r"Failed to load resource: .* status of 4\d\d ")
 """The browser's own line about an answer of the API that a page may well ask for: it is signed out,
 or someone else was faster."""
+PICTURES = "CORDBOARD_PICTURES"
+PICTURED = 900
+"""Invented calls in the hotel of the pictures: six alone make no chart."""
 WATCH_POLICY = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`policy: ${event.violatedDirective} refused ${event.blockedURI}`));
@@ -106,7 +110,7 @@ def build(
 @pytest.fixture(scope="session")
 def hotel(build: Callable[..., Hotel]) -> Hotel:
     """The engine of all files. Tests leave it as it was."""
-    return build()
+    return build(PICTURED if os.environ.get(PICTURES) else 0)
 
 
 @pytest.fixture(scope="module")
@@ -235,10 +239,10 @@ def axe() -> Axe:
 @pytest.fixture(scope="session")
 def shoot() -> Shoot:
     """Writes a picture of a page, if pictures are wanted."""
-    wanted = os.environ.get("CORDBOARD_PICTURES")
+    wanted = os.environ.get(PICTURES)
 
     def shot(page: Page, name: str) -> None:
         if wanted:
-            page.screenshot(path=Path(wanted) / f"{name}.png")
+            take(page, Path(wanted) / f"{name}.png")
 
     return shot

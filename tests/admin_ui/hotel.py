@@ -210,7 +210,7 @@ def build_hotel(
     log = versions / "log.jsonl"
     log.write_text(re.sub(r'"file":"[^"]*"', f'"file":"{hotel.config}"', log.read_text()))
     for number in range(bulk):
-        invented(number).write(folder / "calls")
+        invented(number, bulk).write(folder / "calls")
     write_index(folder / "calls")
     ports = {
         "15000": str(hotel.http_port),
@@ -233,9 +233,9 @@ def write_index(calls: Path) -> None:
     keeper.close()
 
 
-def invented(number: int) -> Told:
-    """One of many calls, all different, spread over the last thirty days."""
-    age = datetime.timedelta(seconds=number * 30 * 86_400 // 10_000)
+def invented(number: int, count: int) -> Told:
+    """One of `count` calls, all different, spread over the last thirty days."""
+    age = datetime.timedelta(seconds=number * 30 * 86_400 // count)
     return Told(
         f"bulk-{number:05}",
         started=datetime.datetime.now(datetime.UTC) - age,

@@ -14,6 +14,8 @@ from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
 RULE = "    tools-fail: {measure: tool_failures, above: 0}\n"
+RELOAD = """fetch("/api/v1/engine/reload", {
+  method: "POST", headers: {"X-Cordboard": "1", "Content-Type": "application/json"}})"""
 MORE = """\
     any-call: {measure: calls, above: 0, today: true, note: Tell the night porter.}
     disk: {measure: disk_free, below: 0.001}
@@ -84,12 +86,22 @@ def test_the_log_is_followed_filtered_and_saved_with_all_else(
     expect(log.get_by_role("row", name="engine_ready")).to_be_visible()
     shoot(page, "engine-log")
     axe(page)
-    with busy.call() as caller:
-        caller.wait_for_silence()
+    for _ in range(12):
+        page.evaluate(RELOAD)
+    page.set_viewport_size({"width": 1000, "height": 480})
+    log.get_by_role("row").last.focus()
+    page.keyboard.press("Home")
+    paused = page.get_by_role("status").filter(has_text="Paused")
+    expect(paused).to_be_visible()
+    with busy.call():
+        expect(paused).to_have_text(re.compile(r"Paused, \d+ new line"))
         live = page.evaluate("fetch('/api/v1/calls/live').then(answer => answer.json())")
         call_id = live["calls"][0]["call_id"]
-    expect(log.get_by_role("row").last).to_contain_text("call_ended")
-    log.get_by_role("row").last.click()
+    expect(log.get_by_role("row", name="http_listening").first).to_be_visible()
+    page.get_by_role("button", name="To the newest line").click()
+    expect(page.get_by_text("Following", exact=True)).to_be_visible()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    log.get_by_role("row", name="call_ended").last.click()
     page.get_by_role("button", name="Only this call").click()
     expect(page).to_have_url(re.compile(f"call={call_id}"))
     expect(log.get_by_role("row", name="engine_ready")).to_have_count(0)

@@ -248,6 +248,7 @@ async def test_the_status_of_a_server(app: ASGIApp) -> None:
         "since": "2026-11-21T15:36:14.250Z",
         "pid": 4711,
         "protocol": "2025-11-25",
+        "capabilities": [],
         "tools": ["get_atis", "get_metar"],
         "quarantined": ["get_metar"],
         "restarts": 2,

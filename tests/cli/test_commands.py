@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+
+from cordboard.calls.history import CallHistory, ToolUse, Turn
+from cordboard.cli.call import Lines, same_tools
+from cordboard.history.scenario import Scenario
 
 from .commands import ROOT, Done, program, typed
 
@@ -154,6 +158,7 @@ def test_a_file_that_is_not_there(run: Callable[..., Done], command: str) -> Non
         (["call", "--say", " "], "--say without words"),
         (["call", "--say", "hello", "--target", "here"], "is not HOST:PORT"),
         (["call", "--say", "hello", "--record", "/nowhere/call.wav"], "there is no folder"),
+        (["call", "--scenario", "x.yaml", "--say", "hello"], "--scenario has the lines"),
         (["run", "--log-level", "loud"], "'loud' is not one of"),
         (["nonsense"], "No such command"),
     ],
@@ -175,3 +180,32 @@ def test_a_folder_for_results_that_cannot_be_made(tmp_path: Path) -> None:
     done = typed("demo", "-c", DEMO, "--output", str(tmp_path / "file"))
     assert done.status == 1
     assert "the call cannot be written to" in done.err
+
+
+class Hum:
+    """A voice that is as long as its text."""
+
+    async def speak(self, text: str, *, rate: int = 8000) -> AsyncIterator[bytes]:
+        yield b"\1\0" * len(text)
+
+
+async def test_a_scenario_is_spoken_with_its_interruptions_and_its_tools_are_expected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tools = [{"name": "find_order"}, {"name": "hangup_call"}]
+    caller = [
+        {"says": "Where is it?"},
+        {"says": "Bye.", "interrupts_after_ms": 1500, "tools": tools},
+    ]
+    scenario = Scenario.model_validate({"scenario": "s", "context": "demo", "caller": caller})
+    script = await Lines.of(scenario).script(Hum())
+    spoken = [(line.text, len(line.sound), line.interrupts_after) for line in script]
+    assert spoken == [("Where is it?", 12, None), ("Bye.", 4, 1.5)]
+
+    def used(*names: str) -> CallHistory:
+        turn = Turn(1, tools=[ToolUse(name, name, {}, 0) for name in names])
+        return CallHistory(turns={1: turn})
+
+    assert same_tools(scenario, used("find_order", "hangup_call"))
+    assert not same_tools(scenario, used("hangup_call", "find_order"))
+    assert "the agent used hangup_call, find_order" in capsys.readouterr().err

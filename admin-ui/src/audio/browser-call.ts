@@ -117,7 +117,7 @@ export class BrowserCall {
     return () => this.#listeners.delete(listener);
   };
 
-  /** Hang up. Idempotent. */
+  /** Hang up; the owner calls it when the page is left, too. Idempotent. */
   readonly leave = (): void => this.#finish("left", "");
 
   /** Send silence, or the microphone again. */
@@ -136,7 +136,6 @@ export class BrowserCall {
   async #make(order: () => Promise<Ordered>): Promise<void> {
     const context = new AudioContext({ latencyHint: "interactive" });
     this.#keep(() => void context.close());
-    this.#listen(window, "pagehide", this.leave);
     const { device, format: _, ...processing } = this.#sound;
     const wanted = device ? { ...processing, deviceId: { exact: device } } : processing;
     const stream = await navigator.mediaDevices.getUserMedia({ audio: wanted });

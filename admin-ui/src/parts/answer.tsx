@@ -121,13 +121,15 @@ export interface EmptyProps {
 /** Nothing to show, and what can be done about it. */
 export function Empty({ icon = "info", title, children }: EmptyProps) {
   return (
-    <div className="grid grid-cols-1 justify-items-center gap-2 px-4 py-12 text-center">
+    <div className="grid grid-cols-[minmax(0,1fr)] justify-items-center gap-2 px-4 py-12 text-center">
       <span className="text-muted">
         <Icon name={icon} size={24} />
       </span>
       <p className="text-base font-semibold">{title}</p>
       {children && (
-        <div className="grid max-w-prose grid-cols-1 justify-items-center gap-3 text-muted">{children}</div>
+        <div className="grid w-full max-w-prose grid-cols-[minmax(0,1fr)] justify-items-center gap-3 text-muted">
+          {children}
+        </div>
       )}
     </div>
   );

@@ -42,7 +42,7 @@ export function Copy({ text, target }: { text: string; target?: () => HTMLElemen
 export function CodeBlock({ text, label = words.code }: { text: string; label?: string }) {
   const code = useRef<HTMLElement>(null);
   return (
-    <div className="flex items-start gap-1 rounded-md border border-line bg-surface py-1 pr-1 pl-3">
+    <div className="flex max-w-full items-start gap-1 rounded-md border border-line bg-surface py-1 pr-1 pl-3">
       <pre
         tabIndex={0}
         role="group"

@@ -13,7 +13,6 @@ import {
 } from "react";
 
 import { usePhone } from "../app/phone.ts";
-import { words } from "../words/parts.ts";
 import { cx } from "./cx.ts";
 import { Icon } from "./icons.tsx";
 import { type Column, sorted } from "./sorted.ts";
@@ -298,12 +297,3 @@ function PlainRow<T>(props: RowProps<T>) {
 
 // `memo` loses the type parameter.
 const Row = memo(PlainRow) as typeof PlainRow;
-
-/** The number of rows, for screen readers, when it changes. */
-export function RowCount({ count }: { count: number }) {
-  return (
-    <p role="status" className="sr-only">
-      {words.rows(count)}
-    </p>
-  );
-}

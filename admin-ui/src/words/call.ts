@@ -48,7 +48,6 @@ export const words = {
   },
   erase: {
     title: "Erase this call",
-    looking: "Looking for the files of this call…",
     about: (files: number) =>
       `${files === 1 ? "1 file" : `${files} files`} and all rows and words of the index go: ledger, recording, notes, pending jobs. This cannot be undone.`,
     confirm: "Erase call",
@@ -252,6 +251,7 @@ export const words = {
     lines: (context: string) => `contexts.${context} in this version`,
     notFound: "The lines of this context cannot be found in this version.",
     open: "Open context",
+    compare: "Compare with now",
     line: (from: number, to: number) => `Lines ${from} to ${to}`,
   },
   notes: {
@@ -291,8 +291,6 @@ export const words = {
     answer: "Answer after",
     heard: "Heard",
     cut: "Cut",
-    yes: "yes",
-    no: "no",
     tools: "Tools",
     lane: "Lane",
     what: "What",

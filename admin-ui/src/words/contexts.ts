@@ -24,8 +24,7 @@ export const words = {
   showInText: "Show in the text",
   setCount: (count: number) => (count === 0 ? "" : `${count} set`),
   moreActions: "More actions",
-  reset: "Back to the default",
-  removeKey: "Remove",
+  reset: (label: string) => `${label}: back to the default`,
   addSection: "Set up",
   addItem: "Add",
   addEntry: "Add an entry",
@@ -37,7 +36,8 @@ export const words = {
   changeKind: "Changing the kind removes its other values.",
   rename: "Rename",
   renameTitle: (name: string) => `Rename ${name}`,
-  renameAbout: "References to it in other places of the file keep the old name; the check will mark them.",
+  renameAbout:
+    "References to it in other places of the file keep the old name; the check will mark them.",
   remove: "Remove",
   removeTitle: (name: string) => `Remove ${name}?`,
   removeAbout: "It leaves the draft, with the comments that belong to it. Undo brings it back.",
@@ -48,9 +48,9 @@ export const words = {
   unknownName: (name: string) => `${name} (not in the file)`,
   literalSecret: "A literal secret stands here. It is not shown.",
   replaceSecret: "Replace",
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: the notation of the configuration
   secretHint: "Better: write ${NAME}, and store the value under Providers.",
-  choose: "Choose…",
-  openPrompt: "Open in the prompt editor",
+  openPrompt: (label: string) => `Open ${label} in the prompt editor`,
   promptTitle: (key: string) => `Text of ${key}`,
   promptAbout: "Type { for the call's variables.",
   tokens: (count: number) => `about ${plural(count, "token", "tokens")}`,
@@ -67,7 +67,10 @@ export const words = {
     restart: "takes effect when the engine is started again",
   },
   problems: (errors: number, warnings: number) =>
-    [errors && plural(errors, "error", "errors"), warnings && plural(warnings, "warning", "warnings")]
+    [
+      errors && plural(errors, "error", "errors"),
+      warnings && plural(warnings, "warning", "warnings"),
+    ]
       .filter(Boolean)
       .join(", "),
   noProblems: "No problems",
@@ -104,7 +107,8 @@ export const words = {
     discardTitle: "Discard this draft?",
     discardAbout: "Its changes are lost. The file and the engine stay as they are.",
     leaveTitle: "Leave with an unpublished draft?",
-    leaveAbout: "The draft stays saved for you, for 30 days. Calls go on with the version in force.",
+    leaveAbout:
+      "The draft stays saved for you, for 30 days. Calls go on with the version in force.",
     leaveUnsaved: "The draft could not be saved yet. Its last changes would be lost.",
     leave: "Leave",
     stay: "Stay",
@@ -130,9 +134,9 @@ export const words = {
     callsOn: (count: number, version: string) => `${plural(count, "call", "calls")} on ${version}`,
     comment: "Why?",
     commentHint: "It stands in the history of versions and in the audit.",
-    commentNeeded: "Write in a few words why.",
     confirm: "Publish",
-    needsGrant: "Publishing needs the grant publish. A colleague who has it can open this draft's text.",
+    needsGrant:
+      "Publishing needs the grant publish. A colleague who has it can open this draft's text.",
     notInOrder: "An engine could not run with this text. Mend the errors first.",
     applied: (generation: number) => `In force as generation ${generation}`,
     notApplied: "Written to the file, but not in force",
@@ -182,8 +186,8 @@ export const words = {
     same: "The texts are the same.",
     restore: "Restore…",
     restoreTitle: (version: string) => `Restore ${version}`,
-    restoreAbout: "Its text becomes a new version, if an engine can run with it now. No version is lost.",
-    restored: "Restored",
+    restoreAbout:
+      "Its text becomes a new version, if an engine can run with it now. No version is lost.",
     restoreNow: "Restore",
     close: "Close",
     empty: "No version is kept yet",

@@ -16,10 +16,7 @@ export const words = {
   copied: "Copied",
   copyFailed: "Press Ctrl-C to copy the marked text",
   typeToConfirm: (word: string) => `Type ${word} to confirm`,
-  sortBy: (column: string) => `Sort by ${column}`,
-  rows: (count: number) => (count === 1 ? "1 row" : `${count} rows`),
   moreOf: (count: number) => `${count} more`,
-  empty: "empty",
   ago: {
     now: "just now",
     minutes: (count: number) => `${count} min ago`,

@@ -141,7 +141,5 @@ export const words = {
     none: "No entry fits",
     noneAbout: "Change the filters, or look further back.",
     details: (seq: number) => `Entry ${seq}`,
-    open: (seq: number) => `Details of entry ${seq}`,
-    clear: "Clear filters",
   },
 } as const;

@@ -21,7 +21,6 @@ export const words = {
       wait: "Wait for answers",
     },
     p95: "p95",
-    noTurns: "no turns",
   },
   details: {
     check: "Check online",
@@ -29,7 +28,6 @@ export const words = {
     checking: "Asking…",
     local: "It runs on this machine: there is no service to ask.",
     findings: "What the services say",
-    reason: "Reason",
     failure: (times: number) => `${count(times, "failure", "failures")} in a row, the last one`,
     parts: "Parts",
     part: "Part",
@@ -74,7 +72,6 @@ export const words = {
     noneHint: "Prices are set in the configuration, under `prices`.",
     edit: "Edit in the configuration",
     model: "Model",
-    perMillion: "per million tokens",
     units: {
       input_text_tokens: "Text in",
       input_audio_tokens: "Audio in",
@@ -93,8 +90,6 @@ export const words = {
     minutes: "Longest call",
     noBudgets: "No context has a budget.",
     minutesOf: (minutes: number) => `${minutes} min`,
-    today: "Today, all calls",
-    ofDay: (cost: string, most: string) => `${cost} of ${most}`,
   },
   secrets: {
     label: "Secrets",

@@ -20,6 +20,17 @@ export const words = {
     changed: "Your password was changed",
   },
 
+  others: {
+    title: "Other sessions",
+    none: "You are signed in nowhere else.",
+    label: "Your other sessions",
+    client: "Address",
+    began: "Signed in",
+    seen: "Last request",
+    end: "End them all",
+    ended: "Your other sessions were ended",
+  },
+
   factor: {
     title: "Second factor",
     on: "An authenticator app is asked for at each sign-in.",

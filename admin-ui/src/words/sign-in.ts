@@ -5,7 +5,6 @@ export const words = {
   code: "Code",
   codeHint: "Only with a second factor: of your authenticator app, or a recovery code.",
   signIn: "Sign in",
-  or: "or",
   linkTitle: "Choose your password",
   linkAbout: "This link works once. Afterwards you sign in with your name and this password.",
   newPassword: "New password",

@@ -391,6 +391,16 @@ class Accounts:
             if database.execute(query, (session_id,)).rowcount == 0:
                 raise NotThere("there is no such session")
 
+    def end_other_sessions(self, token: str) -> None:
+        """End all sessions of a session's user but this one."""
+        digest = _digest(token)
+        with self._transaction() as database:
+            database.execute(
+                "DELETE FROM sessions WHERE hash != ?"
+                " AND user = (SELECT user FROM sessions WHERE hash = ?)",
+                (digest, digest),
+            )
+
     # Keys of programs.
 
     def add_key(

@@ -147,7 +147,7 @@ async def totals(ask: Ask) -> TotalsAnswer:
     """
     keeper = keeper_of(ask)
     with _explained():
-        query = _query(ask.query, ask.who.rights, {}, measure="calls", step="whole")
+        query = _query(ask.query, ask.who.rights, {}, measure="calls")
         found = await ask.services.run(_all_answered, keeper.store, query)
     return TotalsAnswer(measures=[_answer(name, series) for name, series in found.items()])
 

@@ -19,6 +19,8 @@ class Server(Gives):
     since: str
     pid: int | None
     protocol: str
+    capabilities: list[str]
+    """As MCP names them; empty unless it is ready."""
     tools: list[str]
     quarantined: list[str]
     restarts: int

@@ -181,7 +181,7 @@ async def list_sessions(ask: Ask) -> Sessions:
     """List the sessions of all users."""
     found = await ask.services.run(ask.services.accounts.sessions)
     own = ask.who.session
-    return Sessions(sessions=[_session(each, own) for each in found])
+    return Sessions(sessions=[session_row(each, own) for each in found])
 
 
 async def end_session(ask: Ask) -> Done:
@@ -256,7 +256,8 @@ def _user(user: User) -> UserRow:
     )
 
 
-def _session(session: Session, own: Session | None) -> SessionRow:
+def session_row(session: Session, own: Session | None) -> SessionRow:
+    """Return a session as a row; `own` is the caller's."""
     return SessionRow(
         id=session.id,
         user=session.user.name,

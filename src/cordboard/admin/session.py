@@ -11,6 +11,7 @@ from cordboard.accounts.store import Session
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Open, Scope, Takes
 from cordboard.admin.guard import neighbourhood
 from cordboard.admin.pace import SIGN_IN, SIGN_IN_ALL
+from cordboard.admin.people import Sessions, session_row
 from cordboard.errors import AccountRefused, RequestRefused
 from cordboard.version import __version__
 
@@ -166,6 +167,21 @@ async def elevate(ask: Ask) -> Me:
         raise RequestRefused(403, "wrong", "the password or the code is wrong")
     ask.new_session = await services.run(services.accounts.elevate, ask.who.token)
     return await _me(ask, ask.new_session)
+
+
+async def list_others(ask: Ask) -> Sessions:
+    """List one's other sessions."""
+    own = _session(ask)
+    found = await ask.services.run(ask.services.accounts.sessions)
+    others = (each for each in found if each.user.name == own.user.name and each.id != own.id)
+    return Sessions(sessions=[session_row(each, own) for each in others])
+
+
+async def end_others(ask: Ask) -> Done:
+    """End all one's other sessions."""
+    _session(ask)
+    await ask.services.run(ask.services.accounts.end_other_sessions, ask.who.token)
+    return Done()
 
 
 async def change_password(ask: Ask) -> Done:
@@ -338,6 +354,26 @@ ENDPOINTS = (
         audit="session.elevate",
         does=elevate,
         records_itself=True,
+    ),
+    Endpoint(
+        "GET",
+        "/session/others",
+        takes=None,
+        gives=Sessions,
+        scope=Scope.NONE,
+        may=Open.SIGNED_IN,
+        audit=UNRECORDED,
+        does=list_others,
+    ),
+    Endpoint(
+        "DELETE",
+        "/session/others",
+        takes=None,
+        gives=Done,
+        scope=Scope.NONE,
+        may=Open.SIGNED_IN,
+        audit="session.end_others",
+        does=end_others,
     ),
     Endpoint(
         "PUT",

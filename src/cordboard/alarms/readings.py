@@ -113,7 +113,8 @@ def _of_calls(rule: AlarmRule, measure: Measure, moment: Moment) -> Reading:
         call_id for call_id, call in calls if is_behind(measure, call, rule.of, rule.above)
     )
     word, limit = ("above", rule.above) if rule.above is not None else ("below", rule.below)
-    text = f"{name}: {value:.6g} {measure.unit} {period}; it fires {word} {limit:g}"
+    shown = f"{value:.0f}" if measure.unit == "ms" else f"{value:.6g}"
+    text = f"{name}: {shown} {measure.unit} {period}; it fires {word} {limit:g}"
     return Reading(_beyond(rule, value), text, round(value, 6), behind[-MOST_CALLS:][::-1])
 
 

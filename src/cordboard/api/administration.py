@@ -223,6 +223,7 @@ def server_as_json(status: ServerStatus) -> dict[str, Any]:
         "since": iso_time(status.since),
         "pid": status.pid,
         "protocol": status.protocol,
+        "capabilities": list(status.capabilities),
         "tools": list(status.tools),
         "quarantined": list(status.quarantined),
         "restarts": status.restarts,

@@ -23,6 +23,7 @@ from cordboard.cli.options import (
 from cordboard.errors import CallRefused, CordboardError
 
 if TYPE_CHECKING:
+    from cordboard.calls.history import CallHistory
     from cordboard.cli.live import LivePrinter
     from cordboard.config.schema import Config
     from cordboard.history.scenario import Scenario
@@ -105,7 +106,7 @@ def command(
     elif target:
         _print_from_outside(placed)
     answered = all_answered(placed, lines)
-    if not answered or (played is not None and not _same_tools(played, placed)):
+    if not answered or (played is not None and not same_tools(played, placed.history)):
         raise typer.Exit(1)
 
 
@@ -156,9 +157,9 @@ def _read(path: Path) -> Scenario:
     return read_scenario(path)
 
 
-def _same_tools(scenario: Scenario, placed: PlacedCall) -> bool:
+def same_tools(scenario: Scenario, history: CallHistory) -> bool:
     """Return True if the agent used the tools of the scenario; print both if it did not."""
-    used = [use.name for use in placed.history.tools if not use.parent]
+    used = [use.name for use in history.tools if not use.parent]
     if used == scenario.tools:
         return True
     print(

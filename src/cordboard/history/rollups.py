@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import orjson
@@ -36,6 +37,7 @@ from cordboard.history.histogram import decode, encode
 from cordboard.history.measured import Cell, Measured, decode_measured
 from cordboard.history.series import (
     CELL,
+    MEASURES,
     CountedCell,
     Series,
     SeriesQuery,
@@ -49,6 +51,8 @@ _SPANS = {"hour": _HOURS, "day": _DAYS, "month": _MONTHS}
 _BREATH = 50
 """Calls that are decoded without a pause: 1 ms. Python's threads take turns each 5 ms, and the
 sound of live calls is in another one."""
+_CELLS = 500
+"""Cells that are added without a pause, for the same reason."""
 _AT_ONCE = 500
 """Values in one list of a statement."""
 
@@ -176,15 +180,29 @@ class Rollups:
 
     # Reading.
 
-    def series(self, connection: Connection, queries: Sequence[SeriesQuery]) -> list[Series]:
-        """Return the answers to queries that differ only in the measure. Raises `HistoryError`."""
-        names = {name for query in queries for name in stored_names(query, query.check())}
-        chosen = self._chosen(connection, queries[0], queries[0].edges())
+    def series(self, connection: Connection, query: SeriesQuery) -> Series:
+        """Return the answer to a query. Raises `HistoryError`."""
+        return answer(query, self._cells_of(connection, query, stored_names(query, query.check())))
+
+    def totals(self, connection: Connection, query: SeriesQuery) -> dict[str, Series]:
+        """Return the whole of each measure, with the period and filters of a query. Raises
+        `HistoryError`."""
+        queries = {name: replace(query, measure=name, step="whole", by="") for name in MEASURES}
+        names = {name for each in queries.values() for name in stored_names(each, each.check())}
+        cells = self._cells_of(connection, queries["calls"], names)
+        counts = cells[COUNTS]
+        if counts:  # decoded once, not once for each measure
+            cells[COUNTS] = [CountedCell(counts[0].at, "", _total(each.body for each in counts))]
+        return {name: answer(each, cells) for name, each in queries.items()}
+
+    def _cells_of(
+        self, connection: Connection, query: SeriesQuery, names: Collection[str]
+    ) -> dict[str, list[CountedCell]]:
+        chosen = self._chosen(connection, query, query.edges())
         cells: dict[str, list[CountedCell]] = {name: [] for name in names}
-        chosen = chosen.where(self._bodies.c.name.in_(names))
-        for name, *values in connection.execute(chosen):
+        for name, *values in connection.execute(chosen.where(self._bodies.c.name.in_(names))):
             cells[name].append(CountedCell(*values))
-        return [answer(query, cells) for query in queries]
+        return cells
 
     def _chosen(
         self, connection: Connection, query: SeriesQuery, edges: Sequence[int]
@@ -238,6 +256,17 @@ def _sums(calls: Iterable[Measured], sign: int) -> _Sums:
                 for key, count in counts.items():
                     total[key] = total.get(key, 0) + sign * count
     return found
+
+
+def _total(bodies: Iterable[bytes]) -> bytes:
+    """Return the sum of counts, as they are stored."""
+    total: dict[str, int] = {}
+    for number, body in enumerate(bodies):
+        for key, count in orjson.loads(body).items():
+            total[key] = total.get(key, 0) + count
+        if number % _CELLS == 0:
+            time.sleep(0.001)
+    return orjson.dumps(total)
 
 
 def _added(

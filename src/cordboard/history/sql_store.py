@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ from cordboard.history.query import (
     Page,
 )
 from cordboard.history.rollups import Rollups
-from cordboard.history.series import MEASURES, Series, SeriesQuery
+from cordboard.history.series import Series, SeriesQuery
 from cordboard.history.store import FileState, IndexedFile
 
 VERSION = "2"
@@ -388,12 +388,11 @@ class SqlHistoryStore:
 
     def series(self, query: SeriesQuery) -> Series:
         with self._reading() as connection:
-            return _rollups.series(connection, [query])[0]
+            return _rollups.series(connection, query)
 
     def totals(self, query: SeriesQuery) -> Mapping[str, Series]:
-        queries = [replace(query, measure=name) for name in MEASURES]
         with self._reading() as connection:
-            return dict(zip(MEASURES, _rollups.series(connection, queries), strict=True))
+            return _rollups.totals(connection, query)
 
     def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]]:
         with self._reading() as connection:

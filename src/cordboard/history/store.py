@@ -103,8 +103,8 @@ class HistoryStore(Protocol):
         """Return a measure over time, from the rollups. Raises `HistoryError` for a wrong query."""
 
     def totals(self, query: SeriesQuery) -> Mapping[str, Series]:
-        """Return every measure, with the period and filters of a query; its own measure does not
-        count. Raises `HistoryError` for a wrong query."""
+        """Return the whole of every measure, with the period and filters of a query; its own
+        measure and step do not count. Raises `HistoryError` for a wrong query."""
 
     def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]]:
         """Return the calls by telephone that have ended, and the offers that were refused, since

@@ -98,6 +98,13 @@ class Connection:
         """The negotiated protocol revision, e.g. `2025-11-25`."""
         return self._session.protocol_version or ""
 
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Names of what the server offers, as MCP has them: `tools`, `prompts`, `logging`."""
+        offered = self._session.server_capabilities
+        names = () if offered is None else tuple(type(offered).model_fields)
+        return tuple(name for name in names if getattr(offered, name) is not None)
+
     async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
         """Return all tools of the server within `timeout` seconds. Raises `McpError`.
 

@@ -32,6 +32,7 @@ async def test_a_lazy_server_waits_for_its_first_call(start: Start) -> None:
     assert result.structured_content["text"] == "first"
     assert server.discovered
     assert "plain" in server.status().tools
+    assert "tools" in server.status().capabilities
 
 
 async def test_a_first_call_waits_no_longer_than_its_own_timeout(start: Start) -> None:

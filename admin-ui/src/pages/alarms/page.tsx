@@ -55,7 +55,9 @@ function Alarms({ alarms, pointed, onSee }: AlarmsProps) {
         <div className="w-[34rem] max-w-full text-left">
           <CodeBlock text={words.example} />
         </div>
-        <LinkButton to="/contexts">{words.toConfiguration}</LinkButton>
+        <LinkButton to="/contexts" search={{ at: "alarms" }}>
+          {words.toConfiguration}
+        </LinkButton>
       </Empty>
     );
   }
@@ -106,7 +108,16 @@ const COLUMNS: readonly Column<Alarm>[] = [
   {
     id: "name",
     head: words.columns.name,
-    cell: (alarm) => <span className="font-medium">{alarm.id}</span>,
+    cell: (alarm) => (
+      <Link
+        to="/contexts"
+        search={{ at: `alarms.rules.${alarm.id}` }}
+        title={words.inConfiguration}
+        className="inline-block min-h-6 leading-6 font-medium hover:underline"
+      >
+        {alarm.id}
+      </Link>
+    ),
   },
   { id: "rule", head: words.columns.rule, cell: ruleText, wide: true },
   {
@@ -232,7 +243,7 @@ function Ways({ alarm }: { alarm: Alarm }) {
           {words.inInsights}
         </LinkButton>
       )}
-      <LinkButton small icon="contexts" to="/contexts">
+      <LinkButton small icon="contexts" to="/contexts" search={{ at: `alarms.rules.${alarm.id}` }}>
         {words.inConfiguration}
       </LinkButton>
     </div>

@@ -2,7 +2,7 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
-import { get, sentence, useSend } from "../../app/api.ts";
+import { get, type Schema, sentence, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
@@ -107,33 +107,7 @@ function NextUnreviewed({ call }: { call: Call }) {
 function MakeScenario({ id, onClose }: { id: string; onClose: () => void }) {
   const [name, setName] = useState("");
   const send = useSend("post", "/api/v1/calls/{call_id}/scenario", { quiet: true });
-  if (send.data) {
-    const { file, text } = send.data;
-    return (
-      <Dialog wide title={words.scenario.title} about={words.scenario.review} onClose={onClose}>
-        <div className="grid gap-3">
-          <p>
-            {words.scenario.done} <code className="font-mono text-xs break-all">{file}</code>.{" "}
-            {words.scenario.run}
-          </p>
-          <CodeBlock text={`cordboard call --scenario ${file}`} />
-          <pre
-            tabIndex={0}
-            role="group"
-            aria-label={words.scenario.text}
-            className="max-h-80 overflow-auto rounded-md border border-line bg-surface p-3 font-mono text-xs"
-          >
-            {text}
-          </pre>
-          <div className="flex justify-end">
-            <Button look="primary" onClick={onClose}>
-              {words.scenario.close}
-            </Button>
-          </div>
-        </div>
-      </Dialog>
-    );
-  }
+  if (send.data) return <MadeScenario {...send.data} onClose={onClose} />;
   return (
     <Dialog title={words.scenario.title} about={words.scenario.about} onClose={onClose}>
       <form
@@ -162,6 +136,33 @@ function MakeScenario({ id, onClose }: { id: string; onClose: () => void }) {
           </Button>
         </div>
       </form>
+    </Dialog>
+  );
+}
+
+function MadeScenario({ file, text, onClose }: Schema<"ScenarioFile"> & { onClose: () => void }) {
+  return (
+    <Dialog wide title={words.scenario.title} about={words.scenario.review} onClose={onClose}>
+      <div className="grid gap-3">
+        <p>
+          {words.scenario.done} <code className="font-mono text-xs break-all">{file}</code>.{" "}
+          {words.scenario.run}
+        </p>
+        <CodeBlock text={`cordboard call --scenario ${file}`} />
+        <pre
+          tabIndex={0}
+          role="group"
+          aria-label={words.scenario.text}
+          className="max-h-80 overflow-auto rounded-md border border-line bg-surface p-3 font-mono text-xs whitespace-pre-wrap"
+        >
+          {text}
+        </pre>
+        <div className="flex justify-end">
+          <Button look="primary" onClick={onClose}>
+            {words.scenario.close}
+          </Button>
+        </div>
+      </div>
     </Dialog>
   );
 }

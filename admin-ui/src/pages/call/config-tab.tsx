@@ -17,12 +17,22 @@ export function ConfigTab({ call: { row } }: { call: Call }) {
   if (!config) return <Empty title={words.config.none} />;
   return (
     <div className="grid gap-3 px-4 pb-4">
-      <p className="flex items-center gap-2">
+      <p className="flex flex-wrap items-center gap-2">
         <span className="text-muted">{words.config.version}</span>
         <code className="truncate font-mono text-xs">{config.slice(0, 12)}</code>
         <Copy text={config} />
         {reads && context && (
-          <span className="ml-auto">
+          <span className="ml-auto flex gap-2">
+            {all && (
+              <LinkButton
+                small
+                to="/contexts/$context"
+                params={{ context }}
+                search={{ tab: "versions", from: config }}
+              >
+                {words.config.compare}
+              </LinkButton>
+            )}
             <LinkButton small to="/contexts/$context" params={{ context }}>
               {words.config.open}
             </LinkButton>

@@ -1,4 +1,6 @@
 // The pane beside the transcript: the chosen turn, tools, events, costs, configuration, notes, ledger.
+import { memo } from "react";
+
 import { useMay } from "../../app/session.ts";
 import { Empty } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
@@ -22,7 +24,8 @@ export interface DetailsProps {
   onView: (view: Span) => void;
 }
 
-export function Details({ shown, onView }: DetailsProps) {
+/** Not rendered again while the picture is zoomed. */
+export const Details = memo(function Details({ shown, onView }: DetailsProps) {
   const { call, search, go } = shown;
   const personal = useMay("personal");
   const counts: Partial<Record<Tab, number>> = {
@@ -52,7 +55,7 @@ export function Details({ shown, onView }: DetailsProps) {
       {current === "ledger" && <LedgerTab shown={shown} />}
     </Tabs>
   );
-}
+});
 
 function EventsTab({ shown: { call, player } }: { shown: Shown }) {
   const columns: Column<Mark>[] = [

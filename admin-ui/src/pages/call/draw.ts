@@ -36,6 +36,7 @@ export function paletteOf(element: HTMLElement): Palette {
     if (name === "raised" || name === "surface" || name === "hover") return "Canvas";
     return name === "selected" || name === "accent" ? "Highlight" : "CanvasText";
   };
+  // `fromEntries` forgets which keys it was given.
   const found = Object.fromEntries(COLOURS.map((name) => [name, colour(name)]));
   return { ...(found as Record<Colour, string>), font: style.fontFamily };
 }
@@ -182,6 +183,9 @@ function drawSpoken(context: Context, palette: Palette, { kind, lane }: Shape, b
   else context.fillRect(box.x, box.y, 2, box.height);
 }
 
+/** Pixels below which no label has room. */
+const LEAST_LABEL = 18;
+
 function drawStage(context: Context, palette: Palette, kind: Kind, box: Box): void {
   const stage = STAGES.find((each) => each === kind);
   if (!stage) return;
@@ -193,6 +197,7 @@ function drawStage(context: Context, palette: Palette, kind: Kind, box: Box): vo
     Math.max(1, box.width - (box.width > 3 ? 1 : 0)),
     box.height - 6,
   );
+  if (box.width < LEAST_LABEL) return; // measuring a text takes longer than drawing a box
   const label = words.stageShort[stage];
   const width = context.measureText(label).width;
   if (box.width < width + 8) return;
@@ -228,7 +233,7 @@ function drawEvent(context: Context, scene: Scene, shape: Shape, box: Box, room:
   const left = box.x + (wide ? 0 : 8);
   const label = labelOf(shape);
   const most = room - (wide ? 4 : 12);
-  if (most < 18 || !label) return;
+  if (most < LEAST_LABEL || !label) return;
   context.save();
   context.beginPath();
   context.rect(left, box.y, most, box.height);

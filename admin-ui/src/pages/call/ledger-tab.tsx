@@ -15,7 +15,7 @@ const COLUMNS: readonly Column<LedgerLine>[] = [
   {
     id: "time",
     head: words.ledger.time,
-    width: "4.5rem",
+    width: "6rem",
     cell: ({ at }) => <span className="font-mono text-xs text-muted">{rulerText(at, true)}</span>,
   },
   {

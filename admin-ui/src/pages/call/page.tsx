@@ -16,7 +16,7 @@ import { Page } from "../../parts/page.tsx";
 import { Duration, Money, Time } from "../../parts/time.tsx";
 import { words } from "../../words/call.ts";
 import { Acts } from "./acts.tsx";
-import { wholeView, zoomed } from "./axis.ts";
+import { type Span, zoomed } from "./axis.ts";
 import { Details } from "./details.tsx";
 import { Picture } from "./picture.tsx";
 import { PlayerBar } from "./player-bar.tsx";
@@ -202,6 +202,10 @@ function Timeline({ id, call, live, personal, keptDays, refresh }: TimelineProps
   const player = usePlayer(id, call, playable, search.at ?? 0);
   useSilences(player, shapes, axis, search);
   const [view, setView] = useView(axis, search, go);
+  const showSpan = useCallback(
+    (span: Span) => setView(zoomed(axis, span, 1, span.from)),
+    [axis, setView],
+  );
   const tiles = useTiles(id, call, plays, view, end);
   const shown: Shown = useMemo(
     () => ({ id, call, live, personal, end, shapes, axis, player, search, go, refresh }),
@@ -230,10 +234,7 @@ function Timeline({ id, call, live, personal, keptDays, refresh }: TimelineProps
           aria-label={words.tabs.label}
           className="w-[29rem] shrink-0 overflow-y-auto border-l border-line bg-raised max-xl:w-[23rem] phone:w-full phone:border-l-0"
         >
-          <Details
-            shown={shown}
-            onView={(span) => setView(zoomed(axis, span, 1, span.from) ?? wholeView(axis))}
-          />
+          <Details shown={shown} onView={showSpan} />
         </aside>
       </div>
     </>
@@ -296,9 +297,13 @@ function Equivalent({ shown }: { shown: Shown }) {
         aria-label={words.table.label}
         className="max-h-80 overflow-auto border-y border-line bg-raised -outline-offset-2"
       >
-        <CallTable shown={shown} />
+        <CallTable call={shown.call} shapes={shown.shapes} />
       </section>
     );
   }
-  return <div className="sr-only">{settled && <CallTable shown={shown} />}</div>;
+  return (
+    <div className="sr-only">
+      {settled && <CallTable call={shown.call} shapes={shown.shapes} />}
+    </div>
+  );
 }

@@ -19,19 +19,45 @@ export function tilesOf(stretch: Span, duration: number): number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
 }
 
+/** Peaks that the coarse copy of a tile has in one; a tile is a multiple of them. */
+const COARSE = 25;
+const coarseTiles = new WeakMap<Int8Array, Int8Array>();
+
+/** A tile with fewer peaks, for views in which a pixel is many of them. Made once. */
+function coarse(tile: Int8Array): Int8Array {
+  const known = coarseTiles.get(tile);
+  if (known) return known;
+  const made = new Int8Array(Math.ceil(tile.length / BYTES / COARSE) * BYTES);
+  for (let at = 0; at < tile.length; at += 1) {
+    const into = Math.floor(at / BYTES / COARSE) * BYTES + (at % BYTES);
+    const [before, sample] = [made[into] ?? 0, tile[at] ?? 0];
+    made[into] = at % 2 === 0 ? Math.min(before, sample) : Math.max(before, sample);
+  }
+  coarseTiles.set(tile, made);
+  return made;
+}
+
 /** Least and greatest sample (-128 to 127) of a side within a stretch of the recording. */
 export function loudness(tiles: Tiles, side: Side, stretch: Span): [number, number] {
+  const rough = stretch.to - stretch.from >= 4 * COARSE * PEAK_MS;
+  const step = rough ? COARSE * PEAK_MS : PEAK_MS;
+  const perTile = TILE_MS / step;
+  const first = Math.max(0, Math.floor(stretch.from / step));
+  const last = Math.max(first + 1, Math.ceil(stretch.to / step));
   const offset = side === "caller" ? 0 : 2;
-  const first = Math.max(0, Math.floor(stretch.from / PEAK_MS));
-  const last = Math.max(first + 1, Math.ceil(stretch.to / PEAK_MS));
-  let least = 0;
-  let most = 0;
-  for (let peak = first; peak < last; peak += 1) {
-    const tile = tiles.get(Math.floor((peak * PEAK_MS) / TILE_MS));
-    const at = (peak % (TILE_MS / PEAK_MS)) * BYTES + offset;
-    if (!tile || at + 1 >= tile.length) continue;
-    least = Math.min(least, tile[at] ?? 0);
-    most = Math.max(most, tile[at + 1] ?? 0);
+  let [least, most] = [0, 0];
+  for (let number = Math.floor(first / perTile); number * perTile < last; number += 1) {
+    const tile = tiles.get(number);
+    if (!tile) continue;
+    const peaks = rough ? coarse(tile) : tile;
+    const begin = Math.max(first - number * perTile, 0) * BYTES + offset;
+    const end = Math.min((last - number * perTile) * BYTES, peaks.length);
+    for (let at = begin; at + 1 < end; at += BYTES) {
+      const low = peaks[at] ?? 0;
+      const high = peaks[at + 1] ?? 0;
+      if (low < least) least = low;
+      if (high > most) most = high;
+    }
   }
   return [least, most];
 }

@@ -10,6 +10,7 @@ import {
   useState,
 } from "react";
 
+import { useShortcut } from "../../app/shortcuts.tsx";
 import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { durationText } from "../../parts/time.tsx";
@@ -133,16 +134,18 @@ interface CursorProps {
 function Cursor({ shown, scale, onView }: CursorProps) {
   const line = useRef<HTMLDivElement>(null);
   const { player, axis } = shown;
-  const move = useEffectEvent((time: number, playing: boolean) => {
-    if (!line.current) return;
-    line.current.style.transform = `translateX(${xOf(scale, time)}px)`;
-    if (playing && (time > scale.view.to || time < scale.view.from)) {
-      onView(following(axis, scale.view, time));
-    }
+  const place = useEffectEvent((time: number) => {
+    if (line.current) line.current.style.transform = `translateX(${xOf(scale, time)}px)`;
   });
-  useEffect(() => player.follow((time, playing) => move(time, playing)), [player]);
+  const follow = useEffectEvent((time: number, moved: boolean) => {
+    place(time);
+    // Who pans away from the sound stays there until it moves.
+    const seen = following(axis, scale.view, time);
+    if (moved && seen !== scale.view) onView(seen);
+  });
+  useEffect(() => player.follow((time, moved) => follow(time, moved)), [player]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another scale, another place
-  useLayoutEffect(() => move(player.time, false), [scale, player]);
+  useLayoutEffect(() => place(player.time), [scale, player]);
   return (
     <div
       ref={line}
@@ -310,6 +313,9 @@ function Zoom({ shown, view, onView }: Omit<PictureProps, "tiles">) {
     return time >= view.from && time <= view.to ? time : (view.from + view.to) / 2;
   };
   const zoom = (factor: number) => onView(zoomed(axis, view, factor, around()));
+  useShortcut("+", words.keys.zoomIn, () => zoom(0.5));
+  useShortcut("-", words.keys.zoomOut, () => zoom(2));
+  useShortcut("0", words.keys.whole, () => onView(wholeView(axis)));
   return (
     <div className="flex w-20 shrink-0 items-center justify-center border-r border-line py-0.5 phone:w-16">
       <IconButton small icon="minus" label={words.picture.zoomOut} onClick={() => zoom(2)} />

@@ -16,7 +16,8 @@ export interface PlayerState {
   readonly failed: boolean;
 }
 
-type Follower = (time: number, playing: boolean) => void;
+/** `moved` is false only for the first call, which says where the player stands. */
+type Follower = (time: number, moved: boolean) => void;
 
 const START: PlayerState = {
   playing: false,
@@ -71,7 +72,7 @@ export class Player {
   /** Calls `follower` with the position: now, in each frame while it plays, and after a jump. */
   follow(follower: Follower): () => void {
     this.#followers.add(follower);
-    follower(this.time, this.#state.playing);
+    follower(this.time, false);
     return () => this.#followers.delete(follower);
   }
 
@@ -187,7 +188,7 @@ export class Player {
   #tell(): void {
     const time = this.time;
     this.#position = time;
-    for (const each of this.#followers) each(time, this.#state.playing);
+    for (const each of this.#followers) each(time, true);
   }
 
   #show(changes: Partial<PlayerState>): void {

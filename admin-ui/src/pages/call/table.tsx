@@ -8,9 +8,12 @@ import { heardParts, type Shape, STAGES, type Turn, waitOf, waitsOf } from "./ti
 
 const CELL = "px-2 py-1 text-right align-top whitespace-nowrap first:pl-6";
 const TEXT = "min-w-48 px-2 py-1 text-left align-top";
-const HEAD = "px-2 py-1 text-right text-xs font-medium text-muted first:pl-6";
+const LABEL = "px-2 py-1 align-bottom text-xs font-medium text-muted first:pl-6";
+const HEAD = `${LABEL} text-right`;
+const TEXT_HEAD = `${LABEL} text-left`;
 
-export const CallTable = memo(function CallTable({ shown: { call, shapes } }: { shown: Shown }) {
+/** Takes little of `Shown`, so that it is not rendered again as the address changes. */
+export const CallTable = memo(function CallTable({ call, shapes }: Pick<Shown, "call" | "shapes">) {
   const events = shapes.filter(
     ({ lane }) => lane !== "caller" && lane !== "waited" && lane !== "agent",
   );
@@ -33,13 +36,13 @@ export const CallTable = memo(function CallTable({ shown: { call, shapes } }: { 
               {words.table.total}
             </th>
             <Ends of={words.lanes.agent} />
-            <th scope="col" className={`${HEAD} text-left`}>
+            <th scope="col" className={TEXT_HEAD}>
               {words.turn.caller}
             </th>
-            <th scope="col" className={`${HEAD} text-left`}>
+            <th scope="col" className={TEXT_HEAD}>
               {words.table.heard}
             </th>
-            <th scope="col" className={`${HEAD} text-left`}>
+            <th scope="col" className={TEXT_HEAD}>
               {words.table.cut}
             </th>
           </tr>
@@ -115,10 +118,10 @@ function Events({ events }: { events: readonly Shape[] }) {
           <th scope="col" className={HEAD}>
             {words.table.to}
           </th>
-          <th scope="col" className={`${HEAD} text-left`}>
+          <th scope="col" className={TEXT_HEAD}>
             {words.table.lane}
           </th>
-          <th scope="col" className={`${HEAD} text-left`}>
+          <th scope="col" className={TEXT_HEAD}>
             {words.table.what}
           </th>
         </tr>

@@ -11,7 +11,7 @@ import { Duration } from "../../parts/time.tsx";
 import { words } from "../../words/call.ts";
 import { rulerText } from "./draw.ts";
 import type { Shown } from "./shown.ts";
-import { approvalsOf, type Tool } from "./timeline.ts";
+import { approvalsOf, type Call, type Tool } from "./timeline.ts";
 
 export function ToolsTab({ shown }: { shown: Shown }) {
   const { tools } = shown.call;
@@ -52,10 +52,9 @@ function ToolUse({ tool, shown }: { tool: Tool; shown: Shown }) {
   );
 }
 
-function ToolFacts({ tool, shown }: { tool: Tool; shown: Shown }) {
-  const readsTools = useMay("tools.read");
-  const { go, player, personal } = shown;
-  const facts: [string, ReactNode][] = [
+/** What is known of a tool call, by name; what is empty is not shown. */
+function factsOf(tool: Tool, call: Call): [string, ReactNode][] {
+  return [
     [words.tools.status, words.statuses[tool.status] ?? tool.status],
     [words.tools.reason, tool.reason],
     [words.tools.turn, words.turn.title(tool.turn)],
@@ -64,7 +63,7 @@ function ToolFacts({ tool, shown }: { tool: Tool; shown: Shown }) {
     [words.tools.source, tool.source === "run" ? "" : tool.source],
     [
       words.tools.approval,
-      approvalsOf(tool, shown.call.marks)
+      approvalsOf(tool, call.marks)
         .map((mark) => mark.text)
         .join("; "),
     ],
@@ -77,6 +76,12 @@ function ToolFacts({ tool, shown }: { tool: Tool; shown: Shown }) {
     ],
     [words.tools.cut, tool.cut.join("; ")],
   ];
+}
+
+function ToolFacts({ tool, shown }: { tool: Tool; shown: Shown }) {
+  const readsTools = useMay("tools.read");
+  const { go, player, personal } = shown;
+  const facts = factsOf(tool, shown.call);
   return (
     <div className="grid gap-3 pb-4 pl-12">
       <dl className="grid grid-cols-[7rem_minmax(0,1fr)] gap-x-3 gap-y-1">

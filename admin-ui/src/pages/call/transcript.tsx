@@ -25,7 +25,8 @@ export interface TranscriptProps {
   tiles: Tiles;
 }
 
-export function Transcript({ shown, tiles }: TranscriptProps) {
+/** Not rendered again while the picture is zoomed. */
+export const Transcript = memo(function Transcript({ shown, tiles }: TranscriptProps) {
   const { call, player } = shown;
   const lines = useMemo(() => linesOf(call), [call]);
   const scroller = useRef<HTMLElement>(null);
@@ -77,7 +78,7 @@ export function Transcript({ shown, tiles }: TranscriptProps) {
       </ol>
     </section>
   );
-}
+});
 
 /** The index of the line at the position of the player. It changes only from line to line. */
 function useLitLine({ player }: Shown, lines: readonly TranscriptLine[]): number {

@@ -45,7 +45,9 @@ export function SimpleItems(props: {
               </Field>
             )}
           </div>
-          {!readOnly && <ItemActions path={path} index={index} count={items.length} what={String(item)} />}
+          {!readOnly && (
+            <ItemActions path={path} index={index} count={items.length} what={String(item)} />
+          )}
         </div>
       ))}
       {!readOnly && items.length < kind.most && (
@@ -84,7 +86,7 @@ function AddItem(props: {
   return (
     <Select
       aria-label={`${words.addItem}: ${label}`}
-      aria-invalid={undefined}
+      aria-invalid={false}
       value=""
       onValue={(name) => name && onAdd(name)}
       options={[
@@ -97,7 +99,15 @@ function AddItem(props: {
 }
 
 /** A list of sections. */
-export function Items({ path, kind, label }: { path: Path; kind: Kind & { is: "list" }; label: string }) {
+export function Items({
+  path,
+  kind,
+  label,
+}: {
+  path: Path;
+  kind: Kind & { is: "list" };
+  label: string;
+}) {
   const { root, tree, readOnly, edit } = useForm();
   const value = at(tree, path);
   const items: unknown[] = Array.isArray(value) ? value : [];
@@ -129,7 +139,9 @@ export function Items({ path, kind, label }: { path: Path; kind: Kind & { is: "l
             icon="plus"
             onClick={() => {
               const item = newValue(root, kind.items);
-              edit(value === undefined ? setAt(path, [item]) : setAt([...path, items.length], item));
+              edit(
+                value === undefined ? setAt(path, [item]) : setAt([...path, items.length], item),
+              );
             }}
           >
             {words.addItem}
@@ -149,7 +161,12 @@ function ItemActions(props: { path: Path; index: number; count: number; what: st
       trigger={<IconButton label={`${words.moreActions}: ${what}`} icon="more" small />}
       items={[
         { label: words.up, icon: "up", disabled: index === 0, onSelect: () => move(index - 1) },
-        { label: words.down, icon: "down", disabled: index === count - 1, onSelect: () => move(index + 1) },
+        {
+          label: words.down,
+          icon: "down",
+          disabled: index === count - 1,
+          onSelect: () => move(index + 1),
+        },
         { label: words.remove, icon: "trash", onSelect: () => edit(removeAt([...path, index])) },
       ]}
     />
@@ -176,7 +193,13 @@ export function Entries(props: {
         const here = [...path, name];
         const actions = !readOnly && <EntryActions path={here} names={names} rule={kind.names} />;
         return nested ? (
-          <Fold key={name} path={here} label={name} summary={summaryOf(innerKind, at(value, [name]))} actions={actions}>
+          <Fold
+            key={name}
+            path={here}
+            label={name}
+            summary={summaryOf(innerKind, at(value, [name]))}
+            actions={actions}
+          >
             <Nested path={here} kind={innerKind} schema={inner} label={name} />
           </Fold>
         ) : (
@@ -239,7 +262,9 @@ export function NewEntry(props: {
   const inner = kindOf(root, kind.values);
   const variants = inner.is === "variant" ? [...inner.sections.keys()] : [];
   const [name, setName] = useState("");
-  const [variant, setVariant] = useState(inner.is === "variant" ? (chosen(inner, {})?.[0] ?? "") : "");
+  const [variant, setVariant] = useState(
+    inner.is === "variant" ? (chosen(inner, {})?.[0] ?? "") : "",
+  );
   const wrong = wrongName(name, { names, rule: kind.names });
   const add = () => {
     edit(setAt([...path, name], newValue(root, kind.values, variant)));
@@ -256,7 +281,11 @@ export function NewEntry(props: {
         }}
       >
         <Field label={words.newName} error={wrong}>
-          <TextInput value={name} autoComplete="off" onChange={(event) => setName(event.target.value)} />
+          <TextInput
+            value={name}
+            autoComplete="off"
+            onChange={(event) => setName(event.target.value)}
+          />
         </Field>
         {variants.length > 0 && (
           <Field label={words.kind}>
@@ -295,7 +324,12 @@ export function EntryActions(props: {
         trigger={<IconButton label={`${words.moreActions}: ${name}`} icon="more" small />}
         items={[
           { label: `${words.rename}…`, icon: "edit", onSelect: () => setAsking("rename") },
-          { label: `${words.remove}…`, icon: "trash", danger: true, onSelect: () => setAsking("remove") },
+          {
+            label: `${words.remove}…`,
+            icon: "trash",
+            danger: true,
+            onSelect: () => setAsking("remove"),
+          },
         ]}
       />
       {asking === "rename" && (
@@ -348,7 +382,11 @@ function Rename(props: {
         }}
       >
         <Field label={words.newName} error={wrong}>
-          <TextInput value={next} autoComplete="off" onChange={(event) => setNext(event.target.value)} />
+          <TextInput
+            value={next}
+            autoComplete="off"
+            onChange={(event) => setNext(event.target.value)}
+          />
         </Field>
         <div className="flex justify-end">
           <Button type="submit" look="primary" disabled={!next || wrong !== undefined}>
@@ -363,10 +401,14 @@ function Rename(props: {
 /** A telling value of an item, such as the tool of a pre-call step. */
 function titleOf(item: unknown): string | undefined {
   if (!isMapping(item)) return undefined;
-  return Object.values(item).find((each): each is string => typeof each === "string" && each !== "");
+  return Object.values(item).find(
+    (each): each is string => typeof each === "string" && each !== "",
+  );
 }
 
 function standardItems(schema: Schema): string {
   const items = schema.default;
-  return Array.isArray(items) && items.length > 0 ? words.isDefault(items.join(" · ")) : words.notSet;
+  return Array.isArray(items) && items.length > 0
+    ? words.isDefault(items.join(" · "))
+    : words.notSet;
 }

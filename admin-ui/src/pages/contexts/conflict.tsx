@@ -72,7 +72,11 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
 
 const SIDES = ["theirs", "ours", "both"] as const;
 
-function Choice(props: { conflict: Conflict; side: Side | undefined; onSide: (side: Side) => void }) {
+function Choice(props: {
+  conflict: Conflict;
+  side: Side | undefined;
+  onSide: (side: Side) => void;
+}) {
   const { conflict, side, onSide } = props;
   const title = words.conflict.atLine(conflict.line);
   return (
@@ -80,8 +84,16 @@ function Choice(props: { conflict: Conflict; side: Side | undefined; onSide: (si
       <legend className="ml-2 px-1 font-medium">{title}</legend>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-2 p-3 pt-1">
         <Lines label={words.conflict.before} text={conflict.base} />
-        <Lines label={words.conflict.theirs} text={conflict.theirs} lit={side === "theirs" || side === "both"} />
-        <Lines label={words.conflict.ours} text={conflict.ours} lit={side === "ours" || side === "both"} />
+        <Lines
+          label={words.conflict.theirs}
+          text={conflict.theirs}
+          lit={side === "theirs" || side === "both"}
+        />
+        <Lines
+          label={words.conflict.ours}
+          text={conflict.ours}
+          lit={side === "ours" || side === "both"}
+        />
         <div className="flex gap-4">
           {SIDES.map((each) => (
             <label key={each} className="flex min-h-6 items-center gap-1.5">
@@ -105,7 +117,12 @@ function Lines({ label, text, lit = false }: { label: string; text: string; lit?
   return (
     <div className="grid grid-cols-[4rem_minmax(0,1fr)] gap-2 text-xs">
       <span className="text-muted">{label}</span>
-      <pre className={cx("overflow-x-auto rounded px-2 py-0.5 font-mono", lit ? "bg-good-soft" : "bg-surface")}>
+      <pre
+        className={cx(
+          "overflow-x-auto rounded px-2 py-0.5 font-mono",
+          lit ? "bg-good-soft" : "bg-surface",
+        )}
+      >
         {text || words.conflict.nothing}
       </pre>
     </div>

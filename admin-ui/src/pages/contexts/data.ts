@@ -2,8 +2,8 @@
 import { api, Refused } from "../../app/api.ts";
 import type { Begin, Checked, Desk } from "./draft.ts";
 import type { Conflict } from "./merge.ts";
-import type { Root } from "./schema.ts";
 import { isMapping } from "./outline.ts";
+import type { Root } from "./schema.ts";
 
 /** The engine, for a draft that is saved under an id. */
 export function deskOf(id: string): Desk {
@@ -22,7 +22,10 @@ export function deskOf(id: string): Desk {
 }
 
 /** What a saved draft begins with. Its base may be older than the file. */
-export async function savedDraft(id: string, config: Checked & { text: string; digest: string }): Promise<Begin> {
+export async function savedDraft(
+  id: string,
+  config: Checked & { text: string; digest: string },
+): Promise<Begin> {
   const path = { draft: id };
   const { text, base } = await told(api.GET("/api/v1/drafts/{draft}", { params: { path } }));
   const stale = base !== config.digest;
@@ -41,7 +44,11 @@ async function versionText(version: string): Promise<string | undefined> {
   }
 }
 
-export async function textDifference(text: string, base: string, against: string): Promise<string[]> {
+export async function textDifference(
+  text: string,
+  base: string,
+  against: string,
+): Promise<string[]> {
   const body = { text, base, against };
   return (await told(api.POST("/api/v1/config/diff", { body }))).lines;
 }

@@ -6,7 +6,11 @@ export type ValueChange =
   /** The value, if it is short. */
   | { readonly kind: "added" | "removed"; readonly value: string }
   | { readonly kind: "value"; readonly before: string; readonly after: string }
-  | { readonly kind: "items"; readonly added: readonly string[]; readonly removed: readonly string[] };
+  | {
+      readonly kind: "items";
+      readonly added: readonly string[];
+      readonly removed: readonly string[];
+    };
 
 const MOST_SHOWN = 80;
 
@@ -25,7 +29,8 @@ export function valueChange(key: string, before: unknown, after: unknown): Value
       removed: was.filter((each) => !is.includes(each)),
     };
   }
-  if (isShort(old) && isShort(now)) return { kind: "value", before: String(old), after: String(now) };
+  if (isShort(old) && isShort(now))
+    return { kind: "value", before: String(old), after: String(now) };
   return { kind: "changed" };
 }
 

@@ -1,9 +1,9 @@
 // A draft of the configuration: its text, the engine's verdict on it, and what waits to be done.
 // Form and YAML are two ways to change the one text. Requests go out one at a time, and an answer
 // about a text that has changed meanwhile is dropped, so the last change wins. No React, no DOM.
-import { type Block, outline, type Place } from "./outline.ts";
 
 import type { components } from "../../api/generated.ts";
+import { type Block, outline, type Place } from "./outline.ts";
 
 /** The client reads tuples as arrays. */
 export type Checked = Omit<components["schemas"]["Checked"], "places"> & {
@@ -57,7 +57,9 @@ export class Draft {
   #edits: Edit[] = [];
   #asking = false;
   #checkDue = false;
-  #timers = new Map<"check" | "save", ReturnType<typeof setTimeout>>();
+  /** True after a passing failure, until it is time for another attempt. */
+  #resting = false;
+  #timers = new Map<"check" | "again" | "save", ReturnType<typeof setTimeout>>();
   #saving: Promise<void> | undefined;
   readonly #desk: Desk;
   readonly #passing: Passing;
@@ -131,7 +133,7 @@ export class Draft {
     if (this.#asking) return;
     this.#asking = true;
     try {
-      while (this.#edits.length || this.#checkDue) await this.#askOnce();
+      while (!this.#resting && (this.#edits.length || this.#checkDue)) await this.#askOnce();
     } finally {
       this.#asking = false;
     }
@@ -164,9 +166,11 @@ export class Draft {
     const refusal = error instanceof Error ? error.message : String(error);
     this.#set({ refusal });
     if (!this.#passing(error)) return;
-    if (!edits.length) return this.#checkIn(AGAIN_AFTER_MS);
-    this.#later("check", AGAIN_AFTER_MS, () => {
-      this.#edits.unshift(...edits);
+    this.#edits.unshift(...edits);
+    this.#checkDue ||= edits.length === 0;
+    this.#resting = true;
+    this.#later("again", AGAIN_AFTER_MS, () => {
+      this.#resting = false;
       void this.#ask();
     });
   }
@@ -188,7 +192,7 @@ export class Draft {
     return this.#saving;
   }
 
-  #later(name: "check" | "save", wait: number, act: () => void): void {
+  #later(name: "check" | "again" | "save", wait: number, act: () => void): void {
     clearTimeout(this.#timers.get(name));
     if (this.closed) return;
     this.#timers.set(name, setTimeout(act, wait));

@@ -7,12 +7,25 @@ import {
   type CompletionResult,
   completionKeymap,
 } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap, isolateHistory, redo, undo } from "@codemirror/commands";
+import {
+  defaultKeymap,
+  history,
+  historyKeymap,
+  isolateHistory,
+  redo,
+  undo,
+} from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
-import { EditorSelection, EditorState, type Extension, StateEffect, StateField } from "@codemirror/state";
+import {
+  EditorSelection,
+  EditorState,
+  type Extension,
+  StateEffect,
+  StateField,
+} from "@codemirror/state";
 import {
   Decoration,
   type DecorationSet,
@@ -76,7 +89,9 @@ export class YamlEditor {
   /** Light the lines of a key; null lights none. */
   light(lines: readonly [number, number] | null, scroll: boolean): void {
     const { doc } = this.#view.state;
-    const effects: StateEffect<unknown>[] = [setLit.of({ kind: "lit", lines: lines ? [lines] : [] })];
+    const effects: StateEffect<unknown>[] = [
+      setLit.of({ kind: "lit", lines: lines ? [lines] : [] }),
+    ];
     if (scroll && lines && lines[0] <= doc.lines) {
       const begin = doc.line(lines[0]).from;
       effects.push(EditorView.scrollIntoView(begin, { y: "nearest", yMargin: 60 }));
@@ -173,7 +188,7 @@ function completions(
 function base(label: string): Extension {
   return [
     EditorView.cspNonce.of(getNonce()),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     history(),
     drawSelection(),
     keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap, ...lintKeymap]),
@@ -291,9 +306,15 @@ const lit: Extension = (["lit", "flash"] as const).map((kind) =>
         if (!effect.is(setLit) || effect.value.kind !== kind) continue;
         const { doc } = transaction.state;
         const starts = effect.value.lines.flatMap(([from, to]) =>
-          Array.from({ length: Math.max(0, Math.min(to, doc.lines) - from + 1) }, (_, index) => doc.line(from + index).from),
+          Array.from(
+            { length: Math.max(0, Math.min(to, doc.lines) - from + 1) },
+            (_, index) => doc.line(from + index).from,
+          ),
         );
-        found = Decoration.set([...new Set(starts)].map((start) => LINE[kind].range(start)), true);
+        found = Decoration.set(
+          [...new Set(starts)].map((start) => LINE[kind].range(start)),
+          true,
+        );
       }
       return found;
     },
@@ -338,20 +359,29 @@ const COLOURS = HighlightStyle.define([
   { tag: tags.comment, color: "var(--muted)", fontStyle: "italic" },
   { tag: tags.string, color: "var(--good)" },
   { tag: [tags.keyword, tags.meta, tags.labelName, tags.typeName], color: "var(--warn)" },
-  { tag: [tags.separator, tags.punctuation, tags.squareBracket, tags.brace], color: "var(--muted)" },
+  {
+    tag: [tags.separator, tags.punctuation, tags.squareBracket, tags.brace],
+    color: "var(--muted)",
+  },
 ]);
 
 const THEME = EditorView.theme({
-  "&": { height: "100%", backgroundColor: "var(--raised)", color: "var(--ink)", fontSize: "0.8125rem" },
+  "&": {
+    height: "100%",
+    backgroundColor: "var(--raised)",
+    color: "var(--ink)",
+    fontSize: "0.8125rem",
+  },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   ".cm-scroller": { fontFamily: "var(--font-mono)", lineHeight: "1.55" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   ".cm-gutters": { backgroundColor: "var(--raised)", color: "var(--muted)", border: "none" },
   ".cm-activeLine": { backgroundColor: "transparent" },
   "&.cm-focused .cm-activeLine": { boxShadow: "inset 2px 0 0 var(--accent)" },
-  ".cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground": {
-    backgroundColor: "var(--selected)",
-  },
+  ".cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground":
+    {
+      backgroundColor: "var(--selected)",
+    },
   ".cm-selectionMatch": { backgroundColor: "var(--hover)" },
   ".cm-lit": { backgroundColor: "var(--accent-soft)" },
   ".cm-flash": { backgroundColor: "var(--good-soft)" },
@@ -363,8 +393,16 @@ const THEME = EditorView.theme({
     fontFamily: "var(--font-sans)",
     fontSize: "0.75rem",
   },
-  ".cm-known": { color: "var(--accent)", backgroundColor: "var(--accent-soft)", borderRadius: "0.25rem" },
-  ".cm-unknown": { color: "var(--warn)", backgroundColor: "var(--warn-soft)", borderRadius: "0.25rem" },
+  ".cm-known": {
+    color: "var(--accent)",
+    backgroundColor: "var(--accent-soft)",
+    borderRadius: "0.25rem",
+  },
+  ".cm-unknown": {
+    color: "var(--warn)",
+    backgroundColor: "var(--warn-soft)",
+    borderRadius: "0.25rem",
+  },
   ".cm-tooltip": {
     backgroundColor: "var(--raised)",
     color: "var(--ink)",
@@ -377,6 +415,14 @@ const THEME = EditorView.theme({
     backgroundColor: "var(--selected)",
     color: "var(--ink)",
   },
-  ".cm-diagnostic": { borderLeft: "none", padding: "0.375rem 0.625rem", fontFamily: "var(--font-sans)" },
-  ".cm-panels": { backgroundColor: "var(--surface)", color: "var(--ink)", borderColor: "var(--line)" },
+  ".cm-diagnostic": {
+    borderLeft: "none",
+    padding: "0.375rem 0.625rem",
+    fontFamily: "var(--font-sans)",
+  },
+  ".cm-panels": {
+    backgroundColor: "var(--surface)",
+    color: "var(--ink)",
+    borderColor: "var(--line)",
+  },
 });

@@ -27,7 +27,15 @@ const COMMIT_AFTER_MS = 300;
 const LONG_TEXT = 48;
 
 /** All keys of a section, below each other. */
-export function Fields({ path, section, without }: { path: Path; section: Schema; without?: string }) {
+export function Fields({
+  path,
+  section,
+  without,
+}: {
+  path: Path;
+  section: Schema;
+  without?: string;
+}) {
   const { root } = useForm();
   return (
     <div className="grid gap-4">
@@ -82,7 +90,8 @@ export function Control(props: { path: Path; schema: Schema; required: boolean; 
   const kind = kindOf(root, schema);
   const value = at(tree, path);
   const plain = unwrapped(root, schema).schema;
-  if (typeof value === "object" && value !== null && !fits(kind, value)) return <InText path={path} />;
+  if (typeof value === "object" && value !== null && !fits(kind, value))
+    return <InText path={path} />;
   if (plain.secret && isHole(value)) return <Hidden path={path} />;
   if (plain.reference && !Array.isArray(value) && kind.is === "text") {
     return <Reference path={path} reference={plain.reference} required={required} schema={plain} />;
@@ -107,7 +116,9 @@ export function Control(props: { path: Path; schema: Schema; required: boolean; 
     <Words
       path={path}
       schema={plain}
-      onValue={(text) => edit(text === "" && !required ? removeAt(path) : setAt(path, parsed(kind, text)))}
+      onValue={(text) =>
+        edit(text === "" && !required ? removeAt(path) : setAt(path, parsed(kind, text)))
+      }
     />
   );
 }
@@ -119,7 +130,8 @@ export function Marked(props: { path: Path; whole?: boolean; children: ReactNode
   const { active, follows } = useForm();
   const row = useRef<HTMLDivElement>(null);
   const key = dotted(path);
-  const lit = active === key || (whole && (active.startsWith(`${key}[`) || active.startsWith(`${key}.`)));
+  const lit =
+    active === key || (whole && (active.startsWith(`${key}[`) || active.startsWith(`${key}.`)));
   const comes = lit && follows;
   useEffect(() => {
     if (comes) row.current?.scrollIntoView({ block: "nearest" });
@@ -128,10 +140,7 @@ export function Marked(props: { path: Path; whole?: boolean; children: ReactNode
     <div
       ref={row}
       data-path={JSON.stringify(path)}
-      className={cx(
-        "-ml-3 border-l-2 pl-2.5",
-        lit ? "border-accent" : "border-transparent",
-      )}
+      className={cx("-ml-3 border-l-2 pl-2.5", lit ? "border-accent" : "border-transparent")}
     >
       {children}
     </div>
@@ -163,8 +172,9 @@ export function Prose({ text = "" }: { text?: string | undefined }) {
 }
 
 /** Whether and when a change takes effect, the prompt editor, and the way back to the default. */
-function Aside({ path, field: { schema, required } }: { path: Path; field: Field }) {
+function Aside({ path, field: { name, schema, required } }: { path: Path; field: Field }) {
   const { tree, readOnly, changes, edit, openPrompt } = useForm();
+  const label = labelOf(name, schema);
   const effect = changes.get(dotted(path));
   const written = at(tree, path) !== undefined;
   return (
@@ -172,7 +182,7 @@ function Aside({ path, field: { schema, required } }: { path: Path; field: Field
       {effect && <Badge tone="accent">{words.changed[effect]}</Badge>}
       {schema.placeholders && (
         <IconButton
-          label={words.openPrompt}
+          label={words.openPrompt(label)}
           icon="edit"
           small
           className="text-muted"
@@ -181,7 +191,7 @@ function Aside({ path, field: { schema, required } }: { path: Path; field: Field
       )}
       {written && !required && !readOnly && (
         <IconButton
-          label={words.reset}
+          label={words.reset(label)}
           icon="close"
           small
           className="text-muted"
@@ -210,7 +220,9 @@ export function Fold(props: {
   useEffect(() => {
     if (inside) setOpen(true); // the cursor is on one of its lines
   }, [inside]);
-  const faulty = [...problems.keys()].some((each) => each === key || each.startsWith(`${key}.`) || each.startsWith(`${key}[`));
+  const faulty = [...problems.keys()].some(
+    (each) => each === key || each.startsWith(`${key}.`) || each.startsWith(`${key}[`),
+  );
   return (
     <Marked path={path}>
       <div className="rounded-md border border-line">
@@ -283,7 +295,15 @@ export function Nested(props: { path: Path; kind: Kind; schema: Schema; label: s
 }
 
 /** A section whose keys depend on its kind. A kind alone, such as `stt: whisper`, is a text. */
-function Variant({ path, kind, schema }: { path: Path; kind: Kind & { is: "variant" }; schema: Schema }) {
+function Variant({
+  path,
+  kind,
+  schema,
+}: {
+  path: Path;
+  kind: Kind & { is: "variant" };
+  schema: Schema;
+}) {
   const { root, tree, readOnly, edit } = useForm();
   const value = at(tree, path);
   const short = typeof value === "string" ? value : undefined;
@@ -321,7 +341,10 @@ function Choice(props: {
     <Select
       value={value === undefined ? "" : String(value)}
       disabled={readOnly}
-      options={[...(required && value !== undefined ? [] : [{ value: "", label: standard(schema) }]), ...options]}
+      options={[
+        ...(required && value !== undefined ? [] : [{ value: "", label: standard(schema) }]),
+        ...options,
+      ]}
       onValue={(next) => {
         const found = values.find((each) => String(each) === next);
         edit(found === undefined ? removeAt(path) : setAt(path, found));
@@ -344,13 +367,24 @@ function Reference(props: { path: Path; reference: string; required: boolean; sc
     <Select
       value={current}
       disabled={readOnly}
-      options={[...(required && current ? [] : [{ value: "", label: standard(schema) }]), ...options]}
+      options={[
+        ...(required && current ? [] : [{ value: "", label: standard(schema) }]),
+        ...options,
+      ]}
       onValue={(next) => edit(next ? setAt(path, next) : removeAt(path))}
     />
   );
 }
 
-function Amount({ path, kind, schema }: { path: Path; kind: Kind & { is: "number" }; schema: Schema }) {
+function Amount({
+  path,
+  kind,
+  schema,
+}: {
+  path: Path;
+  kind: Kind & { is: "number" };
+  schema: Schema;
+}) {
   const { tree, readOnly, edit } = useForm();
   const value = at(tree, path);
   const given = typeof value === "number" ? value : null;
@@ -383,7 +417,8 @@ export function Words(props: {
   const given = value === undefined || value === null ? "" : String(value);
   const typed = useTyped(given, onValue);
   const long = `${given || schema.default || ""}`;
-  const isLong = schema.placeholders !== undefined || long.length > LONG_TEXT || long.includes("\n");
+  const isLong =
+    schema.placeholders !== undefined || long.length > LONG_TEXT || long.includes("\n");
   const common = {
     value: typed.value,
     readOnly,
@@ -391,8 +426,11 @@ export function Words(props: {
     placeholder: placeholder(schema),
     ...(label ? { "aria-label": label } : {}),
   };
-  if (!isLong) return <TextInput {...common} onChange={(event) => typed.change(event.target.value)} />;
-  const lines = typed.value.split("\n").reduce((sum, line) => sum + 1 + Math.floor(line.length / 60), 0);
+  if (!isLong)
+    return <TextInput {...common} onChange={(event) => typed.change(event.target.value)} />;
+  const lines = typed.value
+    .split("\n")
+    .reduce((sum, line) => sum + 1 + Math.floor(line.length / 60), 0);
   return (
     <TextArea
       {...common}
@@ -470,9 +508,11 @@ function placeholdersOf(tree: unknown, path: Path, schema: Schema): Map<string, 
   const found = new Map(Object.entries(schema.placeholders ?? {}));
   if (!isMapping(beside)) return found;
   // A context's own: the channel variables that it lists, and the results of its pre-call tools.
-  for (const name of Array.isArray(beside.variables) ? beside.variables : []) found.set(String(name), "");
+  for (const name of Array.isArray(beside.variables) ? beside.variables : [])
+    found.set(String(name), "");
   for (const step of Array.isArray(beside.pre_call) ? beside.pre_call : []) {
-    if (isMapping(step) && typeof step.save_as === "string") found.set(step.save_as, String(step.tool ?? ""));
+    if (isMapping(step) && typeof step.save_as === "string")
+      found.set(step.save_as, String(step.tool ?? ""));
   }
   return found;
 }
@@ -509,7 +549,8 @@ function fits(kind: Kind, value: unknown): boolean {
 
 /** What was typed in place of a number or a choice: its value, or a reference such as `${PORT}`. */
 function parsed(kind: Kind, text: string): unknown {
-  if (kind.is === "number") return text.trim() && Number.isFinite(Number(text)) ? Number(text) : text;
+  if (kind.is === "number")
+    return text.trim() && Number.isFinite(Number(text)) ? Number(text) : text;
   if (kind.is === "switch") return text === "true" ? true : text === "false" ? false : text;
   if (kind.is === "choice") return kind.values.find((each) => String(each) === text) ?? text;
   return text;
@@ -541,6 +582,7 @@ function standard(schema: Schema): string {
 
 function placeholder(schema: Schema): string | undefined {
   const value = schema.default;
-  if (value === undefined || value === null || value === "" || typeof value === "object") return undefined;
+  if (value === undefined || value === null || value === "" || typeof value === "object")
+    return undefined;
   return shown(value);
 }

@@ -12,7 +12,7 @@ export interface LeaveDialogProps {
   id: string;
   changed: boolean;
   onLeave: () => void;
-  onDiscard: () => Promise<unknown>;
+  onDiscard: () => Promise<void>;
 }
 
 export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDialogProps) {
@@ -30,7 +30,8 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
     blocker.proceed();
     onLeave();
   };
-  const saved = draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
+  const saved =
+    draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
   return (
     <Dialog title={words.draft.leaveTitle} about={saved} onClose={blocker.reset}>
       <div className="flex flex-wrap justify-end gap-2">
@@ -38,8 +39,7 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
         <Button
           look="danger"
           onClick={async () => {
-            await draft.close();
-            await onDiscard().catch(() => {}); // it was never saved
+            await onDiscard();
             leave();
           }}
         >

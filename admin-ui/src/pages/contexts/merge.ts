@@ -33,5 +33,9 @@ function both({ ours, theirs }: Conflict): string {
 
 /** Lines with their ends, as the engine counts them (`str.splitlines`). */
 function linesOf(text: string): string[] {
-  return text.match(/[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]|$)/g)?.filter(Boolean) ?? [];
+  return (
+    text
+      .match(/[^\n\r\v\f\x85\u2028\u2029]*(?:\r\n|[\n\r\v\f\x85\u2028\u2029]|$)/g)
+      ?.filter(Boolean) ?? []
+  );
 }

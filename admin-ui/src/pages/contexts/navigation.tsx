@@ -62,7 +62,9 @@ function TreeGroup(props: { group: Group; onOpen: (part: Part) => void; children
           kind={kind}
           names={isMapping(entries) ? Object.keys(entries) : []}
           title={words.add(label)}
-          onAdded={(name) => onOpen({ key: `${group.name}.${name}`, path: [group.name, name], label: name })}
+          onAdded={(name) =>
+            onOpen({ key: `${group.name}.${name}`, path: [group.name, name], label: name })
+          }
           onClose={() => setAdding(false)}
         />
       )}
@@ -74,7 +76,9 @@ function TreePart({ part, current, onOpen }: { part: Part; current: boolean; onO
   const { problems, changes } = useForm();
   const inside = (key: string) =>
     part.key ? key === part.key || key.startsWith(`${part.key}.`) : !/[.[]/.test(key);
-  const faulty = [...problems].some(([key, found]) => inside(key) && found.some((each) => each.fatal));
+  const faulty = [...problems].some(
+    ([key, found]) => inside(key) && found.some((each) => each.fatal),
+  );
   const changed = [...changes.keys()].some(inside);
   return (
     <li>
@@ -112,7 +116,10 @@ export function PartsSelect({ groups, current, onOpen }: PartsProps) {
   const parts = groups.flatMap((group) =>
     group.parts.map((part) => {
       const label = part.label || words.general;
-      return { part, option: { value: part.key, label: group.label ? `${group.label}: ${label}` : label } };
+      return {
+        part,
+        option: { value: part.key, label: group.label ? `${group.label}: ${label}` : label },
+      };
     }),
   );
   return (

@@ -18,7 +18,8 @@ export interface Block {
 /** The engine's name of a path: `["contexts", "demo", "tools", 2]` is `contexts.demo.tools[2]`. */
 export function dotted(path: Path): string {
   let text = "";
-  for (const part of path) text += typeof part === "number" ? `[${part}]` : text ? `.${part}` : part;
+  for (const part of path)
+    text += typeof part === "number" ? `[${part}]` : text ? `.${part}` : part;
   return text;
 }
 
@@ -37,7 +38,11 @@ export function isMapping(value: unknown): value is Record<string | number, unkn
 }
 
 /** Blocks of all keys and items, in the order of the text. */
-export function outline(tree: unknown, places: Readonly<Record<string, Place>>, text: string): Block[] {
+export function outline(
+  tree: unknown,
+  places: Readonly<Record<string, Place>>,
+  text: string,
+): Block[] {
   const lines = text.split(/\r?\n/);
   const starts = [...walk(tree, [])]
     .flatMap((path) => {

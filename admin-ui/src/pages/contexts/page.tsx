@@ -3,9 +3,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 
-import { keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
+import { get, keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
-import { Answer, Loading, Problem } from "../../parts/answer.tsx";
+import { Loading, Problem } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
@@ -39,8 +39,8 @@ export default function ContextsPage() {
   const published = async (done: Published) => {
     setReport(done);
     await Promise.all(
-      ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map((each) =>
-        queries.invalidateQueries({ queryKey: keyOf(each) }),
+      ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map(
+        (each) => queries.invalidateQueries({ queryKey: keyOf(each) }),
       ),
     );
   };
@@ -50,7 +50,10 @@ export default function ContextsPage() {
       <Page
         title={words.versions}
         actions={
-          <Button icon="edit" onClick={() => go({ tab: undefined, from: undefined, to: undefined })}>
+          <Button
+            icon="edit"
+            onClick={() => go({ tab: undefined, from: undefined, to: undefined })}
+          >
             {words.edit}
           </Button>
         }
@@ -71,9 +74,12 @@ export default function ContextsPage() {
 }
 
 /** Loads the file, its schema and the draft of the address. */
-function Editing(props: { bar: React.ReactNode; onPublished: (report: Published) => Promise<void> }) {
+function Editing(props: {
+  bar: React.ReactNode;
+  onPublished: (report: Published) => Promise<void>;
+}) {
   const { search, go } = useAddress();
-  const config = useGet(CONFIG, {}, { staleTime: Number.POSITIVE_INFINITY });
+  const config = useFile();
   const schema = useGet("/api/v1/config/schema", {}, { staleTime: Number.POSITIVE_INFINITY });
   const [own, setOwn] = useState(newId);
   const [over, setOver] = useState<string>();
@@ -90,7 +96,7 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
     setOver(id); // it is in the address until the router has moved on
     setOwn(newId());
   };
-  const failed = (gone ? undefined : begin.error) ?? schema.error;
+  const failed = (gone ? undefined : begin.error) ?? config.error ?? schema.error;
   if (failed) {
     return (
       <Page title={words.title}>
@@ -101,7 +107,7 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
   if (!config.data || !schema.data || !begin.data) {
     return (
       <Page title={words.title}>
-        <Answer query={config}>{() => <Loading />}</Answer>
+        <Loading />
       </Page>
     );
   }
@@ -123,6 +129,17 @@ function Editing(props: { bar: React.ReactNode; onPublished: (report: Published)
   );
 }
 
+/** The file as it is when the page is opened. It does not change below a draft that is being edited. */
+function useFile() {
+  const query = useQuery({
+    queryKey: keyOf(CONFIG, {}),
+    queryFn: ({ signal }) => get(CONFIG, {}, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+    refetchOnMount: "always",
+  });
+  return { ...query, data: query.isFetchedAfterMount ? query.data : undefined };
+}
+
 /** What the draft begins with: the saved one of the address, else the file. */
 function useBegin(saved: string | undefined, config: Config | undefined) {
   const query = useQuery({
@@ -135,10 +152,18 @@ function useBegin(saved: string | undefined, config: Config | undefined) {
   });
   const file = useMemo<Begin | undefined>(
     () =>
-      config && { text: config.text, base: config.digest, original: config.text, verdict: config, stale: false },
+      config && {
+        text: config.text,
+        base: config.digest,
+        original: config.text,
+        verdict: config,
+        stale: false,
+      },
     [config],
   );
-  return saved ? { data: query.data ?? undefined, error: query.error } : { data: file, error: null };
+  return saved
+    ? { data: query.data ?? undefined, error: query.error }
+    : { data: file, error: null };
 }
 
 interface DeskProps {
@@ -155,32 +180,17 @@ interface DeskProps {
 
 function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
   const { context, search, go, open } = useAddress();
-  const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
-  const state = useSyncExternalStore(draft.subscribe, draft.state);
+  const { draft, state, changed, remove } = useDraft(id, begin);
   const editor = useRef<YamlEditor>(null);
-  const [asking, setAsking] = useState<"publish" | "discard" | Clash>();
-  const close = () => setAsking(undefined);
+  const [asking, setAsking] = useState<Asking>();
   const hasText = config.text !== "";
   const why = useReadOnly(config);
-  const changed = state.text !== state.original;
-  const removed = useSend("delete", "/api/v1/drafts/{draft}", { stale: ["/api/v1/drafts"], quiet: true });
-  useEffect(() => {
-    if (changed && search.draft !== id) go({ draft: id }, true);
-  }, [changed, search.draft, id, go]);
-  useEffect(
-    () => () => {
-      void draft.flush().then(() => draft.close());
-    },
-    [draft],
-  );
   const over = async (report?: Published) => {
-    close();
-    await draft.close();
-    await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
+    setAsking(undefined);
+    await remove();
     await onOver(report);
   };
   const inPath = context === undefined ? undefined : `contexts.${context}`;
-  const key = search.at === GENERAL ? "" : (search.at ?? inPath);
   return (
     <Page
       title={words.title}
@@ -200,57 +210,104 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
     >
       {bar}
       <Notes why={why} stale={state.stale} config={config} hasDraft={search.draft !== undefined} />
-      {!hasText && config.problems.length > 0 && <NotYaml config={config} />}
+      {!hasText && config.digest !== "" && <NotYaml config={config} />}
       <Workbench
         draft={draft}
         state={state}
         root={root}
         readOnly={why !== ""}
         hasText={hasText}
-        part={key}
+        part={search.at === GENERAL ? "" : (search.at ?? inPath)}
         onPart={open}
         editor={editor}
       />
-      {asking === "publish" && (
-        <PublishDialog
-          state={state}
-          onClose={close}
-          onClash={setAsking}
-          onPublished={(report) => void over(report)}
-        />
-      )}
-      {asking === "discard" && (
-        <Confirm
-          title={words.draft.discardTitle}
-          about={words.draft.discardAbout}
-          confirm={words.draft.discard}
-          danger
-          onClose={close}
-          onConfirm={() => void over()}
-        />
-      )}
-      {typeof asking === "object" && (
-        <ConflictDialog
-          clash={asking}
-          text={state.text}
-          onClose={close}
-          onMerged={async (text) => {
-            const { theirs: original, digest: base } = asking;
-            const verdict = await deskOf(id).check(original, base);
-            draft.rebase({ text, base, original, verdict, stale: false });
-            editor.current?.setText(text);
-            setAsking("publish");
-          }}
-        />
-      )}
-      <LeaveDialog
-        draft={draft}
-        id={id}
-        changed={changed}
-        onLeave={onLeave}
-        onDiscard={() => removed.mutateAsync({ path: { draft: id } })}
+      <Dialogs
+        asking={asking}
+        onAsk={setAsking}
+        state={state}
+        onOver={over}
+        onMerged={async ({ theirs: original, digest }, text) => {
+          const verdict = await deskOf(id).check(original, digest);
+          draft.rebase({ text, base: digest, original, verdict, stale: false });
+          editor.current?.setText(text);
+        }}
       />
+      <LeaveDialog draft={draft} id={id} changed={changed} onLeave={onLeave} onDiscard={remove} />
     </Page>
+  );
+}
+
+/** The draft of an id, which is in the address from its first change on. */
+function useDraft(id: string, begin: Begin) {
+  const { search, go } = useAddress();
+  const [draft] = useState(() => new Draft(deskOf(id), begin, isPassing));
+  const state = useSyncExternalStore(draft.subscribe, draft.state);
+  const changed = state.text !== state.original;
+  const removed = useSend("delete", "/api/v1/drafts/{draft}", {
+    stale: ["/api/v1/drafts"],
+    quiet: true,
+  });
+  useEffect(() => {
+    if (changed && search.draft !== id) go({ draft: id }, true);
+  }, [changed, search.draft, id, go]);
+  useEffect(
+    () => () => {
+      void draft.flush().then(() => draft.close());
+    },
+    [draft],
+  );
+  const remove = async () => {
+    await draft.close();
+    await removed.mutateAsync({ path: { draft: id } }).catch(() => {}); // it was never saved
+  };
+  return { draft, state, changed, remove };
+}
+
+type Asking = "publish" | "discard" | Clash | undefined;
+
+interface DialogsProps {
+  asking: Asking;
+  onAsk: (what: Asking) => void;
+  state: State;
+  onOver: (report?: Published) => Promise<void>;
+  onMerged: (clash: Clash, text: string) => Promise<void>;
+}
+
+function Dialogs({ asking, onAsk, state, onOver, onMerged }: DialogsProps) {
+  const close = () => onAsk(undefined);
+  if (asking === undefined) return null;
+  if (asking === "publish") {
+    return (
+      <PublishDialog
+        state={state}
+        onClose={close}
+        onClash={onAsk}
+        onPublished={(report) => void onOver(report)}
+      />
+    );
+  }
+  if (asking === "discard") {
+    return (
+      <Confirm
+        title={words.draft.discardTitle}
+        about={words.draft.discardAbout}
+        confirm={words.draft.discard}
+        danger
+        onClose={close}
+        onConfirm={() => void onOver()}
+      />
+    );
+  }
+  return (
+    <ConflictDialog
+      clash={asking}
+      text={state.text}
+      onClose={close}
+      onMerged={async (text) => {
+        await onMerged(asking, text);
+        onAsk("publish");
+      }}
+    />
   );
 }
 
@@ -258,8 +315,9 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
 function useReadOnly(config: Config): string {
   const may = useMay("config.draft");
   const wide = useWide();
+  if (config.digest === "") return words.readOnly.limited;
   if (!may) return words.readOnly.viewer;
-  if (config.text === "") return config.problems.length ? words.readOnly.notYaml : words.readOnly.limited;
+  if (config.text === "") return words.readOnly.notYaml;
   return wide ? "" : words.readOnly.narrow;
 }
 
@@ -325,7 +383,9 @@ function Notes(props: { why: string; stale: boolean; config: Config; hasDraft: b
     <div className="grid gap-2 px-6 empty:hidden phone:px-4">
       {why && <p className="mb-2 text-muted">{why}</p>}
       {!why && config.reason && <p className="mb-2 text-muted">{config.reason}</p>}
-      {stale && <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>}
+      {stale && (
+        <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>
+      )}
       {mayDraft && !why && !hasDraft && <SavedDrafts />}
     </div>
   );

@@ -39,13 +39,28 @@ export function PromptDialog(props: PromptDialogProps) {
 }
 
 /** The editor. A component inside of the dialog, which renders its content later than itself. */
-function PromptText({ name, text, placeholders, readOnly, onText }: Omit<PromptDialogProps, "onClose">) {
+function PromptText({
+  name,
+  text,
+  placeholders,
+  readOnly,
+  onText,
+}: Omit<PromptDialogProps, "onClose">) {
   const place = useRef<HTMLDivElement>(null);
-  const [begin] = useState({ text, placeholders, readOnly, label: words.promptTitle(name), onText });
+  const [begin] = useState({
+    text,
+    placeholders,
+    readOnly,
+    label: words.promptTitle(name),
+    onText,
+  });
   useEffect(() => {
     if (place.current) return promptEditor(place.current, begin);
   }, [begin]);
   return (
-    <div ref={place} className="h-[52vh] overflow-hidden rounded-md border border-strong text-base" />
+    <div
+      ref={place}
+      className="h-[52vh] overflow-hidden rounded-md border border-strong text-base"
+    />
   );
 }

@@ -132,11 +132,18 @@ function Change({ name, before, after }: { name: string; before: unknown; after:
         </>
       );
     case "items":
-      return [...change.added.map((each) => `+ ${each}`), ...change.removed.map((each) => `− ${each}`)].join(", ") || words.kinds.changed;
+      return (
+        [
+          ...change.added.map((each) => `+ ${each}`),
+          ...change.removed.map((each) => `− ${each}`),
+        ].join(", ") || words.kinds.changed
+      );
     case "changed":
       return words.kinds.changed;
     default:
-      return change.value ? `${words.kinds[change.kind]}: ${change.value}` : words.kinds[change.kind];
+      return change.value
+        ? `${words.kinds[change.kind]}: ${change.value}`
+        : words.kinds[change.kind];
   }
 }
 
@@ -217,7 +224,11 @@ export function ResultBar({ report, onDismiss }: { report: Published; onDismiss:
       role="status"
       className={cx(
         "mx-6 mb-3 flex items-start gap-2 rounded-md px-3 py-2 phone:mx-4",
-        applied ? (deferred.length ? "bg-warn-soft text-warn" : "bg-good-soft text-good") : "bg-bad-soft text-bad",
+        applied
+          ? deferred.length
+            ? "bg-warn-soft text-warn"
+            : "bg-good-soft text-good"
+          : "bg-bad-soft text-bad",
       )}
     >
       <span className="mt-0.5">

@@ -45,7 +45,12 @@ export interface Field {
 /** How a value is edited. */
 export type Kind =
   | { readonly is: "text" }
-  | { readonly is: "number"; readonly whole: boolean; readonly minimum?: number; readonly maximum?: number }
+  | {
+      readonly is: "number";
+      readonly whole: boolean;
+      readonly minimum?: number;
+      readonly maximum?: number;
+    }
   | { readonly is: "switch" }
   | { readonly is: "choice"; readonly values: readonly (string | number | boolean)[] }
   | { readonly is: "fixed"; readonly value: unknown }
@@ -108,7 +113,10 @@ export function fieldsOf(root: Root, section: Schema): Field[] {
 }
 
 /** The section that a value of a kind is; the first one if its key is missing. */
-export function chosen(kind: Kind & { is: "variant" }, value: unknown): [string, Schema] | undefined {
+export function chosen(
+  kind: Kind & { is: "variant" },
+  value: unknown,
+): [string, Schema] | undefined {
   const name = isMapping(value) ? value[kind.key] : undefined;
   const [first] = kind.sections;
   const found = typeof name === "string" ? kind.sections.get(name) : undefined;
@@ -146,7 +154,8 @@ export function newValue(root: Root, schema: Schema, variant?: string): unknown 
     case "free":
       return {};
     case "variant": {
-      const [name, section] = (variant && entryOf(kind.sections, variant)) || chosen(kind, {}) || [];
+      const [name, section] =
+        (variant && entryOf(kind.sections, variant)) || chosen(kind, {}) || [];
       if (!section || name === undefined) return {};
       const value = newValue(root, section);
       return { [kind.key]: name, ...(isMapping(value) ? value : {}) };
@@ -160,22 +169,43 @@ export function newValue(root: Root, schema: Schema, variant?: string): unknown 
   }
 }
 
-const ACRONYMS = new Set(["api", "id", "ip", "mcp", "oidc", "otlp", "rtp", "stt", "tls", "tts", "ui", "url"]);
+const ACRONYMS = new Set([
+  "api",
+  "id",
+  "ip",
+  "mcp",
+  "oidc",
+  "otlp",
+  "rtp",
+  "stt",
+  "tls",
+  "tts",
+  "ui",
+  "url",
+]);
 
 /** `pre_call_timeout_ms` → `Pre call timeout`; the unit stands beside the value. */
 export function labelOf(name: string, schema: Schema): string {
   const words = name.split("_").filter(Boolean);
-  if (schema.unit && words.length > 1) words.pop();
+  if (schema.unit && !schema.unit.includes("/") && words.length > 1) words.pop();
   const text = words.map((each) => (ACRONYMS.has(each) ? each.toUpperCase() : each)).join(" ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-function entryOf(sections: ReadonlyMap<string, Schema>, name: string): [string, Schema] | undefined {
+function entryOf(
+  sections: ReadonlyMap<string, Schema>,
+  name: string,
+): [string, Schema] | undefined {
   const found = sections.get(name);
   return found && [name, found];
 }
 
-function step(root: Root, schema: Schema, value: unknown, part: string | number): Schema | undefined {
+function step(
+  root: Root,
+  schema: Schema,
+  value: unknown,
+  part: string | number,
+): Schema | undefined {
   const kind = kindOf(root, schema);
   switch (kind.is) {
     case "section":

@@ -1,7 +1,7 @@
 // The parts of the file as the page lists them: each entry of a map of sections by itself, such as
 // one context; every other section as a whole; and the single values at the top of the file.
 import { at, dotted, isMapping, type Path } from "./outline.ts";
-import { fieldsOf, type Field, kindOf, labelOf, type Root } from "./schema.ts";
+import { type Field, fieldsOf, kindOf, labelOf, type Root } from "./schema.ts";
 
 export interface Part {
   /** In the address: `contexts.demo`; empty for the single values at the top. */
@@ -36,7 +36,10 @@ export function groupsOf(root: Root, tree: unknown): Group[] {
       name: "",
       label: "",
       field: undefined,
-      parts: [part([], ""), ...rest.map((each) => part([each.name], labelOf(each.name, each.schema)))],
+      parts: [
+        part([], ""),
+        ...rest.map((each) => part([each.name], labelOf(each.name, each.schema))),
+      ],
     },
   ];
 }

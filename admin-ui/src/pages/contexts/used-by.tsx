@@ -17,14 +17,19 @@ export function UsedBy({ context }: { context: string }) {
   const { numbers, providers, tools, is_default: isDefault } = found;
   const destinations = tools.includes("transfer") ? (uses.data?.destinations ?? []) : [];
   return (
-    <section aria-label={words.usedBy.title} className="mb-5 rounded-md border border-line bg-raised px-3 py-2">
+    <section
+      aria-label={words.usedBy.title}
+      className="mb-5 rounded-md border border-line bg-raised px-3 py-2"
+    >
       <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1 text-xs">
         <Line term={words.usedBy.title}>
           {isDefault && <Badge>{words.usedBy.isDefault}</Badge>}
           {numbers.map((each) => (
             <Badge key={each}>{each}</Badge>
           ))}
-          {numbers.length === 0 && !isDefault && <span className="text-muted">{words.usedBy.noNumbers}</span>}
+          {numbers.length === 0 && !isDefault && (
+            <span className="text-muted">{words.usedBy.noNumbers}</span>
+          )}
           <Calls context={context} />
         </Line>
         <Line term={words.usedBy.providers}>{providers.join(" → ")}</Line>
@@ -62,7 +67,11 @@ function Line({ term, children }: { term: string; children: ReactNode }) {
 function Calls({ context }: { context: string }) {
   const [since] = useState(() => new Date(Date.now() - MONTH_MS).toISOString().slice(0, 10));
   const enabled = useMay("calls.read");
-  const facets = useGet("/api/v1/calls/facets", { query: { since } }, { enabled, staleTime: 60_000 });
+  const facets = useGet(
+    "/api/v1/calls/facets",
+    { query: { since } },
+    { enabled, staleTime: 60_000 },
+  );
   const live = useLiveCalls().rows.filter((each) => each.context === context).length;
   const count = facets.data?.facets.context?.[context] ?? 0;
   return (

@@ -33,7 +33,8 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
   const mayRestore = useMay("config.publish");
   const pages = useInfiniteQuery({
     queryKey: [PATH, "pages"],
-    queryFn: ({ pageParam, signal }) => get(PATH, { query: { limit: 50, cursor: pageParam } }, signal),
+    queryFn: ({ pageParam, signal }) =>
+      get(PATH, { query: { limit: 50, cursor: pageParam } }, signal),
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
@@ -59,7 +60,11 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
           />
           {pages.hasNextPage && (
             <div className="border-t border-line p-2 text-center">
-              <Button look="quiet" busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+              <Button
+                look="quiet"
+                busy={pages.isFetchingNextPage}
+                onClick={() => void pages.fetchNextPage()}
+              >
                 {words.history.older}
               </Button>
             </div>
@@ -104,7 +109,12 @@ function columnsFor(act: {
       head: history.who,
       cell: ({ who }) => who || <span className="text-muted">{history.unknown}</span>,
     },
-    { id: "why", head: history.why, width: "40%", cell: ({ why }) => <span className="break-words">{why}</span> },
+    {
+      id: "why",
+      head: history.why,
+      width: "40%",
+      cell: ({ why }) => <span className="break-words">{why}</span>,
+    },
     { id: "from", head: history.from, wide: true, cell: ({ source }) => history.sources[source] },
     {
       id: "acts",
@@ -156,7 +166,10 @@ function Comparison(props: {
       .filter((each) => each.digest !== from)
       .map(({ digest, why }) => ({ value: digest, label: `${short(digest)} ${why}` })),
   ];
-  const title = words.history.diff(short(from), to ? short(to) : words.history.theFile.toLowerCase());
+  const title = words.history.diff(
+    short(from),
+    to ? short(to) : words.history.theFile.toLowerCase(),
+  );
   return (
     <Section
       title={title}
@@ -211,7 +224,10 @@ function Restore(props: {
         className="grid gap-3"
         onSubmit={(event) => {
           event.preventDefault();
-          send.mutate({ path: { version: version.digest }, body: { comment: comment.trim(), base: "" } });
+          send.mutate({
+            path: { version: version.digest },
+            body: { comment: comment.trim(), base: "" },
+          });
         }}
       >
         <Field
@@ -219,7 +235,12 @@ function Restore(props: {
           hint={words.publish.commentHint}
           error={send.error ? sentence(send.error) : undefined}
         >
-          <TextInput required value={comment} maxLength={500} onChange={(event) => setComment(event.target.value)} />
+          <TextInput
+            required
+            value={comment}
+            maxLength={500}
+            onChange={(event) => setComment(event.target.value)}
+          />
         </Field>
         <div className="flex justify-end">
           <Button type="submit" look="primary" busy={send.isPending} disabled={!comment.trim()}>

@@ -6,11 +6,11 @@ import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { words } from "../../words/contexts.ts";
+import { EntryActions } from "./collections.tsx";
 import type { Draft, State } from "./draft.ts";
 import type { YamlEditor } from "./editor.ts";
 import { Fields, Nested, Prose, Row } from "./fields.tsx";
 import { type Effect, type Form, FormProvider, setAt, useForm } from "./form.ts";
-import { EntryActions } from "./collections.tsx";
 import { PartsSelect, PartsTree } from "./navigation.tsx";
 import { at, blockAt, blockOf, dotted, isMapping, type Path } from "./outline.ts";
 import { PromptDialog } from "./prompt.tsx";
@@ -43,27 +43,12 @@ export function Workbench(props: WorkbenchProps) {
   const { tree } = state.verdict;
   const groups = useMemo(() => groupsOf(root, tree), [root, tree]);
   const parts = groups.flatMap((each) => each.parts);
-  const part = parts.find((each) => each.key === wanted) ?? (wanted === undefined ? parts[0] : undefined);
+  const part =
+    parts.find((each) => each.key === wanted) ?? (wanted === undefined ? parts[0] : undefined);
   const [active, setActive] = useState<Active>();
   const [side, setSide] = useState<Side>("values");
-  const [prompt, setPrompt] = useState<{ path: Path; placeholders: ReadonlyMap<string, string> }>();
-  const names = useNames(tree);
-  const form: Form = {
-    root,
-    tree,
-    readOnly,
-    active: active ? dotted(active.path) : "",
-    follows: active?.from === "text",
-    problems: useByKey(state),
-    changes: useChanges(state),
-    edit: (...edits) => draft.edit(...edits),
-    names,
-    showInText: (path) => {
-      const block = blockOf(state.blocks, path);
-      if (block) editor.current?.jump(block.from, block.column);
-    },
-    openPrompt: (path, placeholders) => setPrompt({ path, placeholders }),
-  };
+  const [prompt, setPrompt] = useState<Prompt>();
+  const form = useFormOf(props, active, setPrompt);
   const onCursor = (line: number, column: number) => {
     const block = blockAt(draft.state().blocks, line, column);
     if (!block || dotted(block.path) === form.active) return;
@@ -93,9 +78,14 @@ export function Workbench(props: WorkbenchProps) {
           onFocus={(path) => setActive({ path, from: "form" })}
         />
         {hasText && (
-          <div className={cx("grid min-h-0 min-w-0 border-l border-line", side === "values" && NARROW_HIDDEN)}>
-            <YamlPane draft={draft} state={state} readOnly={readOnly} editor={editor} onCursor={onCursor} />
-          </div>
+          <YamlPane
+            draft={draft}
+            state={state}
+            readOnly={readOnly}
+            editor={editor}
+            onCursor={onCursor}
+            className={side === "values" ? NARROW_HIDDEN : ""}
+          />
         )}
       </div>
       {prompt && (
@@ -110,6 +100,37 @@ export function Workbench(props: WorkbenchProps) {
       )}
     </FormProvider>
   );
+}
+
+interface Prompt {
+  readonly path: Path;
+  readonly placeholders: ReadonlyMap<string, string>;
+}
+
+/** What the fields of the form share. */
+function useFormOf(
+  { draft, state, root, readOnly, editor }: WorkbenchProps,
+  active: Active | undefined,
+  onPrompt: (prompt: Prompt) => void,
+): Form {
+  const { tree } = state.verdict;
+  const names = useNames(tree);
+  return {
+    root,
+    tree,
+    readOnly,
+    active: active ? dotted(active.path) : "",
+    follows: active?.from === "text",
+    problems: useByKey(state),
+    changes: useChanges(state),
+    edit: (...edits) => draft.edit(...edits),
+    names,
+    showInText: (path) => {
+      const block = blockOf(state.blocks, path);
+      if (block) editor.current?.jump(block.from, block.column);
+    },
+    openPrompt: (path, placeholders) => onPrompt({ path, placeholders }),
+  };
 }
 
 const NARROW_HIDDEN = "max-[56.25rem]:hidden";
@@ -167,7 +188,10 @@ function FormPane({ hidden, groups, part, wanted, editor, onPart, onFocus }: For
         const path = event.target.closest<HTMLElement>("[data-path]")?.dataset.path;
         if (path) onFocus(JSON.parse(path));
       }}
-      className={cx("min-h-0 min-w-0 overflow-y-auto px-6 pt-4 pb-16 phone:px-4", hidden && NARROW_HIDDEN)}
+      className={cx(
+        "min-h-0 min-w-0 overflow-y-auto px-6 pt-4 pb-16 phone:px-4",
+        hidden && NARROW_HIDDEN,
+      )}
     >
       <div className="mx-auto max-w-2xl">
         <PartsSelect groups={groups} current={part} onOpen={(each) => onPart(each, false)} />
@@ -181,7 +205,11 @@ function FormPane({ hidden, groups, part, wanted, editor, onPart, onFocus }: For
   );
 }
 
-function PartForm({ part, groups, onPart }: Pick<FormPaneProps, "groups" | "onPart"> & { part: Part }) {
+function PartForm({
+  part,
+  groups,
+  onPart,
+}: Pick<FormPaneProps, "groups" | "onPart"> & { part: Part }) {
   const { root, tree } = useForm();
   const { path } = part;
   if (path.length === 0) {
@@ -217,7 +245,15 @@ function PartForm({ part, groups, onPart }: Pick<FormPaneProps, "groups" | "onPa
   );
 }
 
-function GroupActions({ part, group, onPart }: { part: Part; group: Group; onPart: FormPaneProps["onPart"] }) {
+function GroupActions({
+  part,
+  group,
+  onPart,
+}: {
+  part: Part;
+  group: Group;
+  onPart: FormPaneProps["onPart"];
+}) {
   const { root, readOnly } = useForm();
   const kind = group.field && kindOf(root, group.field.schema);
   if (readOnly || kind?.is !== "map") return null;
@@ -237,7 +273,15 @@ function GroupActions({ part, group, onPart }: { part: Part; group: Group; onPar
   );
 }
 
-function Head({ title, about, children }: { title: string; about?: string; children?: React.ReactNode }) {
+function Head({
+  title,
+  about,
+  children,
+}: {
+  title: string;
+  about?: string;
+  children?: React.ReactNode;
+}) {
   return (
     <div className="mb-4">
       <div className="flex items-center justify-between gap-3">
@@ -254,7 +298,11 @@ function Head({ title, about, children }: { title: string; about?: string; child
 }
 
 /** Lights the lines of the active key; scrolls to them only if the person is in the form. */
-function useLight(active: Active | undefined, state: State, editor: React.RefObject<YamlEditor | null>) {
+function useLight(
+  active: Active | undefined,
+  state: State,
+  editor: React.RefObject<YamlEditor | null>,
+) {
   const { blocks, checked } = state;
   useEffect(() => {
     if (!checked) return; // the lines of an older text
@@ -266,7 +314,8 @@ function useLight(active: Active | undefined, state: State, editor: React.RefObj
 function useByKey({ verdict }: State): Form["problems"] {
   return useMemo(() => {
     const found = new Map<string, (typeof verdict.problems)[number][]>();
-    for (const each of verdict.problems) found.set(each.key, [...(found.get(each.key) ?? []), each]);
+    for (const each of verdict.problems)
+      found.set(each.key, [...(found.get(each.key) ?? []), each]);
     return found;
   }, [verdict]);
 }

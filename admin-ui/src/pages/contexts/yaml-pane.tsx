@@ -15,9 +15,10 @@ export interface YamlPaneProps {
   /** Receives the editor as long as it is shown. */
   editor: RefObject<YamlEditor | null>;
   onCursor: (line: number, column: number) => void;
+  className: string;
 }
 
-export function YamlPane({ draft, state, readOnly, editor, onCursor }: YamlPaneProps) {
+export function YamlPane({ draft, state, readOnly, editor, onCursor, className }: YamlPaneProps) {
   const place = useRef<HTMLDivElement>(null);
   const follow = useRef(onCursor);
   follow.current = onCursor;
@@ -44,7 +45,7 @@ export function YamlPane({ draft, state, readOnly, editor, onCursor }: YamlPaneP
     if (state.checked) editor.current?.mark(problems);
   }, [state.checked, problems, editor]);
   return (
-    <div className="flex min-h-0 min-w-0 flex-col">
+    <div className={cx("flex min-h-0 min-w-0 flex-col border-l border-line", className)}>
       <div ref={place} className="min-h-0 flex-1 overflow-hidden" />
       <Problems
         state={state}
@@ -75,7 +76,10 @@ function Problems({ state, onOpen }: { state: State; onOpen: (problem: Problem) 
         {problems.length > 0 && <Icon name={open ? "down" : "up"} size={14} />}
       </button>
       {open && problems.length > 0 && (
-        <ul aria-label={words.problemList} className="max-h-40 overflow-y-auto border-t border-line py-1">
+        <ul
+          aria-label={words.problemList}
+          className="max-h-40 overflow-y-auto border-t border-line py-1"
+        >
           {problems.map((each) => (
             <li key={`${each.key} ${each.line} ${each.message}`}>
               <button

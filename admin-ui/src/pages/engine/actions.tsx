@@ -1,5 +1,6 @@
 // Drain and reload: what an admin does to a running engine.
 import { useRef, useState } from "react";
+import { flushSync } from "react-dom";
 
 import { type Answered, type Schema, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
@@ -21,7 +22,7 @@ export function EngineActions({ drain }: { drain: Drain }) {
   // The report would give the focus back to the question before it, which is gone.
   const reloadButton = useRef<HTMLButtonElement>(null);
   const closeReport = () => {
-    setReport(null);
+    flushSync(() => setReport(null)); // while it is there, it keeps the focus
     reloadButton.current?.focus();
   };
   const stale = ["/api/v1/engine"] as const;

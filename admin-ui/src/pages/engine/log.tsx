@@ -47,7 +47,7 @@ export function LogView({ search, onChange }: LogViewProps) {
   const lines = useMemo(() => found(log.lines, wanted), [log.lines, wanted]);
   const [opened, setOpened] = useState<LogLine | null>(null);
   return (
-    <div className="flex h-[calc(100vh-13.5rem)] min-h-96 flex-col gap-2">
+    <div className="flex h-[calc(100vh-13.5rem)] min-h-72 flex-col gap-2">
       {topic.state === "stale" && <StaleNote since={topic.since} />}
       {topic.state === "refused" && <StaleNote>{topic.message}</StaleNote>}
       <LogFilters search={search} onChange={onChange} />

@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
 import { type Answered, useGet } from "../../app/api.ts";
@@ -226,7 +227,18 @@ function Configurations({ state: { generations, deferred } }: { state: EngineSta
           {
             id: "file",
             head: words.file,
-            cell: ({ version }) => <code className="font-mono">{version.slice(0, 12) || "–"}</code>,
+            cell: ({ version }) =>
+              version ? (
+                <Link
+                  to="/contexts"
+                  search={{ tab: "versions", from: version }}
+                  className="inline-block min-h-6 font-mono leading-6 text-accent hover:underline"
+                >
+                  {version.slice(0, 12)}
+                </Link>
+              ) : (
+                "–"
+              ),
           },
           { id: "calls", head: words.onIt, cell: ({ calls }) => calls, align: "end" },
         ]}
@@ -282,7 +294,7 @@ const DISKS: readonly Column<Disk>[] = [
     cell: ({ holds, folder }) => (
       <>
         {holds.map((each) => words.disk.holds[each]).join("; ")}
-        <span className="block truncate font-mono text-xs text-muted" title={folder}>
+        <span className="block max-w-60 truncate font-mono text-xs text-muted" title={folder}>
           {folder}
         </span>
       </>

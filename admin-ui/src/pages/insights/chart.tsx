@@ -246,6 +246,7 @@ function axesOf(unit: string): UPlot.Axis[] {
       ...shared,
       grid: { show: false },
       space: 80,
+      size: 32,
       values: (_, ticks, __, ___, seconds) => ticks.map((tick) => axisText(tick, seconds)),
     },
     {

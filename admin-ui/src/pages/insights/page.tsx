@@ -1,4 +1,4 @@
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { type Answered, Refused, useGet } from "../../app/api.ts";
@@ -255,7 +255,16 @@ function Publishes({ publishes }: { publishes: readonly Publish[] }) {
             <time dateTime={new Date(each.at * 1_000).toISOString()}>
               {new Date(each.at * 1_000).toLocaleString()}
             </time>{" "}
-            {words.publishOf(each.version, each.who, each.why)}
+            <Link
+              to="/contexts"
+              search={{
+                tab: "versions",
+                ...(each.parent ? { from: each.parent, to: each.version } : { from: each.version }),
+              }}
+              className="inline-block min-h-6 leading-6 text-accent hover:underline"
+            >
+              {words.publishOf(each.version, each.who, each.why)}
+            </Link>
           </li>
         ))}
       </ul>

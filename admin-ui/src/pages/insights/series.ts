@@ -75,6 +75,8 @@ export interface Publish {
   /** Seconds since 1970. */
   at: number;
   version: string;
+  /** The version before it; empty for the first one. */
+  parent: string;
   who: string;
   why: string;
 }
@@ -90,6 +92,7 @@ export function publishesIn(
     .map((each) => ({
       at: Date.parse(each.at) / 1_000,
       version: each.digest,
+      parent: each.parent,
       who: each.who,
       why: each.why,
     }))

@@ -92,7 +92,6 @@ function columnsFor(open: (entry: Entry) => void): Column<Entry>[] {
       cell: (entry) => (
         <button
           type="button"
-          aria-label={words.open(Number(entry.seq))}
           className="min-h-6 hover:underline"
           onClick={(event) => {
             event.stopPropagation(); // the row would open it again
@@ -100,6 +99,7 @@ function columnsFor(open: (entry: Entry) => void): Column<Entry>[] {
           }}
         >
           <Time at={shown(entry.at)} />
+          <span className="sr-only">, {words.details(Number(entry.seq))}</span>
         </button>
       ),
     },

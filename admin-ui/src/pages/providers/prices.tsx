@@ -23,10 +23,10 @@ export function Prices() {
           {models.length === 0 ? (
             <Empty icon="table" title={say.none}>
               {say.noneHint}
-              <LinkButton to="/contexts">{say.edit}</LinkButton>
+              <Edit />
             </Empty>
           ) : (
-            <Section title={say.label} actions={<LinkButton to="/contexts">{say.edit}</LinkButton>}>
+            <Section title={say.label} actions={<Edit />}>
               <p className="mb-2 text-xs text-muted">{say.currency(currency)}</p>
               <DataTable
                 label={say.label}
@@ -48,6 +48,14 @@ export function Prices() {
         </>
       )}
     </Answer>
+  );
+}
+
+function Edit() {
+  return (
+    <LinkButton to="/contexts" search={{ at: "prices" }}>
+      {say.edit}
+    </LinkButton>
   );
 }
 

@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 
 import { type Schema, useGet, useSend } from "../../app/api.ts";
@@ -87,7 +88,19 @@ function columnsOf(mayWrite: boolean, ask: (asking: Asking) => void): Column<Sec
         used_by.length === 0 ? (
           <span className="text-muted">{say.unused}</span>
         ) : (
-          <span className="font-mono text-xs break-all">{used_by.join(", ")}</span>
+          <ul>
+            {used_by.map((key) => (
+              <li key={key}>
+                <Link
+                  to="/contexts"
+                  search={{ at: key }}
+                  className="font-mono text-xs break-all text-accent hover:underline"
+                >
+                  {key}
+                </Link>
+              </li>
+            ))}
+          </ul>
         ),
       wide: true,
     },

@@ -11,6 +11,7 @@ import { Field, TextInput } from "../../parts/field.tsx";
 import { Section } from "../../parts/page.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/settings.ts";
+import { OtherSessions } from "./other-sessions.tsx";
 import { SecondFactor } from "./second-factor.tsx";
 
 /** Who one is, and how one signs in. */
@@ -52,6 +53,7 @@ export function Profile() {
       </Section>
       {me.takes_passwords && <Password />}
       <SecondFactor />
+      <OtherSessions />
       {me.has_oidc && (
         <Section title={words.provider.title}>
           <p className="mb-3">{words.provider.about}</p>
@@ -68,7 +70,7 @@ function Password() {
   const [next, setNext] = useState("");
   const change = useSend("put", "/api/v1/session/password", {
     quiet: true,
-    stale: ["/api/v1/sessions"],
+    stale: ["/api/v1/session/others"],
     onDone: () => {
       toast(words.password.changed);
       setNow("");

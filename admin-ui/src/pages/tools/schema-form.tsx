@@ -8,12 +8,12 @@ import { words } from "../../words/tools.ts";
 import { JsonInput } from "./json-input.tsx";
 import { Marked } from "./marked.tsx";
 import {
-  get,
   initial,
   isObject,
   type Json,
   type JsonObject,
   local,
+  own,
   type Part,
   type Path,
   resolved,
@@ -64,7 +64,7 @@ export function SchemaForm(props: SchemaFormProps) {
             key={field.name}
             part={field}
             path={[field.name]}
-            value={get(value, field.name)}
+            value={own(value, field.name)}
           />
         ))}
       </div>
@@ -334,7 +334,7 @@ function ObjectPart(props: EditorProps & { fields: readonly Part[] }) {
             key={field.name}
             part={field}
             path={[...path, field.name]}
-            value={get(value, field.name)}
+            value={own(value, field.name)}
           />
         ))}
       </div>

@@ -41,7 +41,7 @@ export function isObject(value: unknown): value is JsonObject {
 }
 
 /** The value of an object's own key: a schema may name one `constructor`. */
-export function get(object: JsonObject, key: string): Json | undefined {
+export function own(object: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
@@ -74,7 +74,7 @@ function pointed(reference: string, root: JsonObject): Json | undefined {
   let found: Json | undefined = root;
   for (const part of reference.slice(2).split("/")) {
     const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
-    found = isObject(found) ? get(found, name) : undefined;
+    found = isObject(found) ? own(found, name) : undefined;
   }
   return found;
 }
@@ -230,7 +230,7 @@ function fits(given: JsonObject, value: Json, root: JsonObject): boolean {
 }
 
 function fieldFits(field: Part, value: JsonObject, root: JsonObject): boolean {
-  const given = get(value, field.name);
+  const given = own(value, field.name);
   if (given === undefined) return !field.required;
   return shapeOf(field.schema, root).kind === "choice" ? fits(field.schema, given, root) : true;
 }
@@ -264,7 +264,7 @@ export function missing(given: JsonObject, value: Json | undefined, root: JsonOb
   const shape = shapeOf(schema, root);
   if (shape.kind === "object" && isObject(value)) {
     return shape.fields.flatMap((field) => {
-      const inner = get(value, field.name);
+      const inner = own(value, field.name);
       if (inner === undefined || inner === "") return field.required ? [[field.name]] : [];
       return missing(field.schema, inner, root).map((path) => [field.name, ...path]);
     });
@@ -297,7 +297,7 @@ export function put(
     return items;
   }
   const found = isObject(whole) ? whole : {};
-  const next = put(get(found, first), others, value);
+  const next = put(own(found, first), others, value);
   // Not by assignment: a tool may call an argument `__proto__`.
   const entries = Object.entries(found);
   if (next === undefined) return Object.fromEntries(entries.filter(([key]) => key !== first));

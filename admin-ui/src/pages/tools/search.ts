@@ -38,6 +38,8 @@ export type Search = {
   /** The server that is edited; empty for a new one. */
   edit?: string | undefined;
   add?: true | undefined;
+  /** The saved draft that the edits go into; left out: a new one. */
+  draft?: string | undefined;
 };
 
 export function search(raw: Raw): Search {
@@ -56,5 +58,6 @@ export function search(raw: Raw): Search {
     answer: oneOf(raw.answer, ANSWER_VIEWS),
     edit: text(raw.edit),
     add: flag(raw.add),
+    draft: text(raw.draft),
   };
 }

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 
 import { useGet, useSend } from "../../app/api.ts";
-import { seesAll, useMay, useSession } from "../../app/session.ts";
+import { useMay } from "../../app/session.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
@@ -164,6 +164,7 @@ function Overview({ server }: { server: Server }) {
     [words.server.restarts, server.restarts],
     [words.server.breaker, server.breaker],
     [words.server.protocol, server.protocol],
+    [words.server.capabilities, server.capabilities.join(", ")],
     [words.server.pid, server.pid],
     [words.server.error, server.last_error],
   ];
@@ -192,7 +193,7 @@ function AgainIn({ at }: { at: string }) {
 }
 
 function ToolsOf({ server }: { server: Server }) {
-  const tools = useGet("/api/v1/tools", { query: {} }, { enabled: seesAll(useSession()) });
+  const tools = useGet("/api/v1/tools", { query: {} });
   const exposed = new Map(tools.data?.tools.map((each) => [each.origin, each.name]));
   return (
     <div>

@@ -1,10 +1,10 @@
 // Adds or changes an MCP server: a form over the engine's schema, whose edits go into a draft. The
 // draft is published on the page of the configuration, as every other one.
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useBlocker, useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useState } from "react";
 
-import { type Answered, api, type Schema, sentence, useGet, useSend } from "../../app/api.ts";
+import { api, get, type Schema, sentence, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Answer, Empty } from "../../parts/answer.tsx";
 import { Badge, StatusDot } from "../../parts/badge.tsx";
@@ -14,16 +14,8 @@ import { Confirm } from "../../parts/dialog.tsx";
 import { Field, Select, TextInput } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { words } from "../../words/tools.ts";
-import {
-  get,
-  isObject,
-  type JsonObject,
-  type Part,
-  type Path,
-  put,
-  resolved,
-  shapeOf,
-} from "./schema.ts";
+import { useChoices } from "./choices.ts";
+import { isObject, type JsonObject, own, type Part, put, resolved, shapeOf } from "./schema.ts";
 import { SchemaForm } from "./schema-form.tsx";
 import {
   draftId,
@@ -41,12 +33,13 @@ import { ServerTrial } from "./server-trial.tsx";
 const say = words.editor;
 
 export function ServerEditor({ name }: { name: string }) {
-  const config = useGet("/api/v1/config");
+  const [{ draft = "" }] = useChoices();
   const schema = useGet("/api/v1/config/schema", undefined, {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const mayDraft = useMay("config.draft");
   const drafts = useGet("/api/v1/drafts", undefined, { enabled: mayDraft });
+  const base = useBase(draft, mayDraft);
   return (
     <Page
       title={name ? say.editTitle(name) : say.addTitle}
@@ -57,79 +50,89 @@ export function ServerEditor({ name }: { name: string }) {
       }
     >
       <p className="mb-4 text-muted">{say.about}</p>
-      {!mayDraft ? (
-        <Empty icon="lock" title={say.readOnly} />
-      ) : (
+      {mayDraft ? (
         <Answer query={schema}>
           {(root) => (
-            <Answer query={drafts}>
-              {({ drafts }) => (
-                <Answer query={config}>
-                  {(found) => (
-                    <Editor
-                      name={name}
-                      root={isObject(root) ? root : {}}
-                      config={found}
-                      drafts={drafts}
-                    />
-                  )}
-                </Answer>
+            <Answer query={base}>
+              {(found) => (
+                <Editor
+                  key={`${draft} ${found.digest}`}
+                  name={name}
+                  root={asObject(root)}
+                  base={found}
+                  drafts={drafts.data?.drafts ?? []}
+                />
               )}
             </Answer>
           )}
         </Answer>
+      ) : (
+        <Empty icon="lock" title={say.readOnly} />
       )}
     </Page>
   );
+}
+
+interface Base {
+  text: string;
+  /** Of the version that the text was made from. */
+  digest: string;
+  tree: unknown;
+}
+
+/** The text that the edits are made in: the file's, or a saved draft's. */
+function useBase(draft: string, enabled: boolean) {
+  return useQuery<Base>({
+    queryKey: ["server-base", draft],
+    enabled,
+    refetchOnWindowFocus: false, // what is being typed stands on it
+    staleTime: 0,
+    queryFn: async ({ signal }) => {
+      if (draft === "") return get("/api/v1/config", undefined, signal);
+      const saved = await get("/api/v1/drafts/{draft}", { path: { draft } }, signal);
+      const body = { text: saved.text, base: saved.base };
+      const { data } = await api.POST("/api/v1/config/check", { body, signal });
+      return { text: saved.text, digest: saved.base, tree: data?.tree };
+    },
+  });
 }
 
 interface EditorProps {
   /** Empty for a new server. */
   name: string;
   root: JsonObject;
-  config: Answered<"/api/v1/config">;
+  base: Base;
   drafts: readonly Schema<"SavedDraft">[];
 }
 
-function Editor({ name: before, root, config, drafts }: EditorProps) {
-  const servers = serversOf(config.tree);
+function Editor({ name: before, root, base, drafts }: EditorProps) {
+  const servers = serversOf(base.tree);
   const written = servers[before] ?? {};
   const [name, setName] = useState(before);
   const [section, setSection] = useState<JsonObject>(written);
-  const [draft, setDraft] = useState("");
   const nameProblem = problemOfName(name, before, servers);
   const changed = name !== before || JSON.stringify(section) !== JSON.stringify(written);
-  const base = useBase(draft, config);
   const check = useCheck(base, changed && !nameProblem ? editsOf(before, name, section) : []);
   const problems = problemsOf(name, check.data?.problems ?? []);
+  const onChange: FieldsProps["onChange"] = (path, value) =>
+    setSection((now) => asObject(put(now, path, value)));
   return (
     <div className="grid items-start gap-x-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-      <div>
-        <Section>
-          <div className="grid gap-3">
-            <Field label={say.name} hint={say.nameHint} error={name ? nameProblem : undefined}>
-              <TextInput
-                value={name}
-                spellCheck={false}
-                autoComplete="off"
-                className="font-mono"
-                onChange={(event) => setName(event.target.value)}
-              />
-            </Field>
-            <ServerFields
-              root={root}
-              section={section}
-              problems={problems}
-              onChange={(path, value) => {
-                setSection((now) => {
-                  const next = put(now, path, value);
-                  return isObject(next) ? next : {};
-                });
-              }}
+      <Section>
+        <div className="grid gap-3">
+          <DraftChoice drafts={drafts} />
+          <Field label={say.name} hint={say.nameHint} error={name ? nameProblem : undefined}>
+            <TextInput
+              value={name}
+              spellCheck={false}
+              autoComplete="off"
+              className="font-mono"
+              onChange={(event) => setName(event.target.value)}
             />
-          </div>
-        </Section>
-      </div>
+          </Field>
+          <ServerFields root={root} section={section} problems={problems} onChange={onChange} />
+        </div>
+      </Section>
       <div className="xl:sticky xl:top-0">
         <Verdict name={name} check={check} changed={changed} others={problems.get("")} />
         <Publish
@@ -137,12 +140,27 @@ function Editor({ name: before, root, config, drafts }: EditorProps) {
           name={name}
           base={base}
           edited={changed && !nameProblem ? check.data : undefined}
-          draft={draft}
           drafts={drafts}
-          onDraft={setDraft}
         />
       </div>
     </div>
+  );
+}
+
+function DraftChoice({ drafts }: { drafts: EditorProps["drafts"] }) {
+  const [{ draft = "" }, change] = useChoices();
+  if (drafts.length === 0) return null;
+  return (
+    <Field label={say.draft}>
+      <Select
+        value={draft}
+        onValue={(id) => change({ draft: id || undefined })}
+        options={[
+          { value: "", label: say.newDraft },
+          ...drafts.map(({ id }) => ({ value: id, label: id })),
+        ]}
+      />
+    </Field>
   );
 }
 
@@ -160,7 +178,7 @@ interface FieldsProps {
 
 /** The engine's own fields of a server; rarely needed ones are folded. */
 function ServerFields({ root, section, problems, onChange }: FieldsProps) {
-  const shape = shapeOf(resolved(get(asObject(root.$defs), "McpServer"), root), root);
+  const shape = shapeOf(resolved(own(asObject(root.$defs), "McpServer"), root), root);
   const fields = (shape.kind === "object" ? shape.fields : []).filter((each) =>
     fitsTransport(each.name, section),
   );
@@ -188,22 +206,10 @@ function opened(field: Part): Part {
   return field.name === "command" || field.name === "url" ? { ...field, required: true } : field;
 }
 
-interface Base {
-  text: string;
-  digest: string;
-}
-
-/** The text that the edits are made in: the file's, or a saved draft's. */
-function useBase(draft: string, config: EditorProps["config"]): Base | undefined {
-  const saved = useGet("/api/v1/drafts/{draft}", { path: { draft } }, { enabled: draft !== "" });
-  if (draft === "") return { text: config.text, digest: config.digest };
-  return saved.data && { text: saved.data.text, digest: saved.data.base };
-}
-
 const PAUSE_MS = 300;
 
 /** The text with the edits, and the engine's verdict on it; the last edits win. */
-function useCheck(base: Base | undefined, edits: Edit[]) {
+function useCheck(base: Base, edits: Edit[]) {
   const key = useDeferredValue(JSON.stringify(edits));
   const [asked, setAsked] = useState(key);
   useEffect(() => {
@@ -211,11 +217,11 @@ function useCheck(base: Base | undefined, edits: Edit[]) {
     return () => clearTimeout(timer);
   }, [key]);
   return useQuery({
-    queryKey: ["server-edit", base?.digest, base?.text, asked],
-    enabled: base !== undefined && asked !== "[]",
+    queryKey: ["server-edit", base.digest, base.text, asked],
+    enabled: asked !== "[]",
     queryFn: async ({ signal }) => {
       const wanted: Edit[] = JSON.parse(asked);
-      const body = { text: base?.text ?? "", base: base?.digest ?? "", edits: wanted };
+      const body = { text: base.text, base: base.digest, edits: wanted };
       const { data } = await api.POST("/api/v1/config/edit", { body, signal });
       return data as Schema<"Edited">; // a refusal is thrown
     },
@@ -268,35 +274,18 @@ function Verdict({ name, check, changed, others }: VerdictProps) {
 interface PublishProps {
   before: string;
   name: string;
-  base: Base | undefined;
+  base: Base;
   edited: Schema<"Edited"> | undefined;
-  draft: string;
   drafts: readonly Schema<"SavedDraft">[];
-  onDraft: (draft: string) => void;
 }
 
-function Publish({ before, name, base, edited, draft, drafts, onDraft }: PublishProps) {
+function Publish({ before, name, base, edited, drafts }: PublishProps) {
   const [removing, setRemoving] = useState(false);
-  const saved = useSaved(draft, before || name, base, drafts);
-  const path: Path = ["mcp", "servers", before];
+  const saved = useSaved(before, name, base, drafts);
   return (
     <Section>
       <div className="grid gap-3">
-        {drafts.length > 0 && (
-          <Field label={say.draft}>
-            <Select
-              value={draft}
-              onValue={onDraft}
-              options={[
-                { value: "", label: say.newDraft },
-                ...drafts.map(({ id }) => ({ value: id, label: say.draftOf(id) })),
-              ]}
-            />
-          </Field>
-        )}
-        {edited?.in_order && base && (
-          <ServerTrial server={name} text={edited.text} base={base.digest} />
-        )}
+        {edited?.in_order && <ServerTrial server={name} text={edited.text} base={base.digest} />}
         <div className="flex flex-wrap gap-2">
           <Button
             look="primary"
@@ -319,43 +308,60 @@ function Publish({ before, name, base, edited, draft, drafts, onDraft }: Publish
             confirm={say.remove}
             danger
             busy={saved.busy}
-            onConfirm={() => saved.edit([{ op: "remove", path: [...path] }])}
+            onConfirm={saved.remove}
             onClose={() => setRemoving(false)}
           />
         )}
+        <AskBeforeLeaving active={edited !== undefined && !saved.busy && !saved.done} />
       </div>
     </Section>
   );
 }
 
 /** Keeps a text as a draft, and goes on to where drafts are published. */
-function useSaved(
-  draft: string,
-  server: string,
-  base: Base | undefined,
-  drafts: PublishProps["drafts"],
-) {
+function useSaved(before: string, name: string, base: Base, drafts: PublishProps["drafts"]) {
+  const [{ draft }] = useChoices();
   const navigate = useNavigate();
-  const id =
-    draft ||
-    draftId(
-      server,
-      drafts.map((each) => each.id),
-    );
+  const taken = drafts.map((each) => each.id);
+  const id = draft ?? draftId(before || name, taken);
   const saving = useSend("put", "/api/v1/drafts/{draft}", {
     stale: ["/api/v1/drafts", "/api/v1/drafts/{draft}"],
-    onDone: () => void navigate({ href: `/contexts?draft=${id}` }),
   });
   const editing = useSend("post", "/api/v1/config/edit");
-  const save = (text: string) => {
-    if (base) saving.mutate({ path: { draft: id }, body: { text, base: base.digest } });
-  };
-  const edit = (edits: Edit[]) => {
-    if (!base) return;
-    editing.mutate(
-      { body: { text: base.text, base: base.digest, edits } },
-      { onSuccess: ({ text }) => save(text) },
+  const save = (text: string, at = "mcp") =>
+    saving.mutate(
+      { path: { draft: id }, body: { text, base: base.digest } },
+      { onSuccess: () => void navigate({ to: "/contexts", search: { draft: id, at } }) },
     );
+  const remove = () => {
+    const edits: Edit[] = [{ op: "remove", path: ["mcp", "servers", before] }];
+    const body = { text: base.text, base: base.digest, edits };
+    editing.mutate({ body }, { onSuccess: ({ text }) => save(text) });
   };
-  return { save, edit, busy: saving.isPending || editing.isPending };
+  return {
+    save: (text: string) => save(text, `mcp.servers.${name}`),
+    remove,
+    busy: saving.isPending || editing.isPending,
+    done: saving.isSuccess,
+  };
+}
+
+/** What was typed here is kept nowhere until it is a draft. */
+function AskBeforeLeaving({ active }: { active: boolean }) {
+  const blocker = useBlocker({
+    // A change of the address alone, such as another draft, is a loss as well.
+    shouldBlockFn: () => active,
+    enableBeforeUnload: active,
+    withResolver: true,
+  });
+  if (blocker.status !== "blocked") return null;
+  return (
+    <Confirm
+      title={say.leaveTitle}
+      about={say.leaveAbout}
+      confirm={say.leave}
+      onConfirm={blocker.proceed}
+      onClose={blocker.reset}
+    />
+  );
 }

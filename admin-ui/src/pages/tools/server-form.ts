@@ -1,6 +1,6 @@
 // What the form of an MCP server shows, and the edits of the configuration that it makes. Pure.
 import type { components } from "../../api/generated.ts";
-import { get, isObject, type JsonObject, type Path } from "./schema.ts";
+import { isObject, type JsonObject, own, type Path } from "./schema.ts";
 
 export type Edit = components["schemas"]["Edits"]["edits"][number];
 type Problem = components["schemas"]["Problem"];
@@ -13,7 +13,7 @@ export const SERVER_NAME = /^[a-z][a-z0-9_]{0,40}$/;
 
 /** The keys that a server with this transport may have. */
 export function fitsTransport(key: string, section: JsonObject): boolean {
-  const remote = (get(section, "transport") ?? "stdio") !== "stdio";
+  const remote = (own(section, "transport") ?? "stdio") !== "stdio";
   return !(remote ? LOCAL : REMOTE).includes(key);
 }
 
@@ -24,8 +24,8 @@ export function cleaned(section: JsonObject): JsonObject {
 
 /** The sections of the servers, as the file has them. */
 export function serversOf(tree: unknown): Record<string, JsonObject> {
-  const mcp = isObject(tree) ? get(tree, "mcp") : undefined;
-  const servers = isObject(mcp) ? get(mcp, "servers") : undefined;
+  const mcp = isObject(tree) ? own(tree, "mcp") : undefined;
+  const servers = isObject(mcp) ? own(mcp, "servers") : undefined;
   if (!isObject(servers)) return {};
   return Object.fromEntries(
     Object.entries(servers).flatMap(([name, each]) =>

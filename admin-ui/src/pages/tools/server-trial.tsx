@@ -1,10 +1,11 @@
 // Starts a draft aside, to see whether one of its servers comes up before it is published.
 import { useState } from "react";
 
-import { get, type Schema, useSend } from "../../app/api.ts";
+import { get, type Schema, sentence, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
+import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/tools.ts";
 import { StateMark } from "./servers.tsx";
 
@@ -25,7 +26,7 @@ export function ServerTrial({ server, text, base }: ServerTrialProps) {
   const mayPublish = useMay("config.publish");
   const [found, setFound] = useState<TrialServer | null>(null);
   const [waiting, setWaiting] = useState(false);
-  const begin = useSend("post", "/api/v1/trials");
+  const begin = useSend("post", "/api/v1/trials", { quiet: true });
   const end = useSend("delete", "/api/v1/trials/{trial_id}");
   if (!mayPublish) return <p className="text-xs text-muted">{say.tryNeeds}</p>;
   const run = async () => {
@@ -40,8 +41,8 @@ export function ServerTrial({ server, text, base }: ServerTrialProps) {
       } finally {
         end.mutate({ path: { trial_id: trial.trial } });
       }
-    } catch {
-      // `useSend` has shown the refusal.
+    } catch (error) {
+      toast.bad(error instanceof Error ? sentence(error) : String(error));
     } finally {
       setWaiting(false);
     }

@@ -14,7 +14,8 @@ type Trial = Schema<"TrialState">;
 /** End a trial. It may have expired by now, which is the same. */
 export async function endTrial(trial: string): Promise<void> {
   const params = { path: { trial_id: trial } };
-  await api.DELETE("/api/v1/trials/{trial_id}", { params }).catch(() => undefined);
+  const ending = api.DELETE("/api/v1/trials/{trial_id}", { params, keepalive: true });
+  await ending.catch(() => undefined);
 }
 
 /** The trial of a draft: begun at the first use, ended with the page, or when another begins. */
@@ -29,7 +30,7 @@ export function useTrial(chosen: Chosen | undefined) {
     setState(null);
     await endTrial(trial);
   }, []);
-  useEffect(() => () => void end(), [end]);
+  useLeaving(end);
   /** Return the id of the trial; empty for the configuration in force. Throws `Refused`. */
   const begin = async (): Promise<string> => {
     if (!chosen?.trial) return "";
@@ -48,6 +49,17 @@ export function useTrial(chosen: Chosen | undefined) {
   return { state, begin, end };
 }
 
+/** Calls `leave` when the page is left, closed, or another `leave` takes its place. */
+function useLeaving(leave: () => unknown): void {
+  useEffect(() => {
+    window.addEventListener("pagehide", leave);
+    return () => {
+      window.removeEventListener("pagehide", leave);
+      leave();
+    };
+  }, [leave]);
+}
+
 export interface Given {
   search: Search;
   chosen: Chosen | undefined;
@@ -60,8 +72,8 @@ export interface Given {
 export function useTests(given: Given) {
   const [chat, setChat] = useState<WrittenTest | null>(null);
   const [call, setCall] = useState<CallTest | null>(null);
-  useEffect(() => () => chat?.leave(), [chat]);
-  useEffect(() => () => call?.call.leave(), [call]);
+  useLeaving(useCallback(() => chat?.leave(), [chat]));
+  useLeaving(useCallback(() => call?.call.leave(), [call]));
   return {
     chat,
     call,
@@ -73,12 +85,10 @@ export function useTests(given: Given) {
   };
 }
 
-function toolsOf({ search, chosen, canned }: Given): Pick<Schema<"ChatOf">, "tools" | "answers"> {
+function toolsOf({ search, canned }: Given): Pick<Schema<"ChatOf">, "tools" | "answers"> {
   const tools = search.tools ?? "real";
   if (tools !== "canned") return { tools, answers: {} };
-  const given = Object.entries(canned).filter(
-    ([tool, { message, failed }]) => chosen?.tools.includes(tool) && (message || failed),
-  );
+  const given = Object.entries(canned).filter(([, { message, failed }]) => message || failed);
   const answers = given.map(
     ([tool, each]) => [tool, { ...each, data: null, after_ms: 0 }] as const,
   );
@@ -118,7 +128,10 @@ function deskOf(given: Given) {
       return data;
     },
     end: (chat: string) =>
-      api.DELETE("/api/v1/chats/{chat_id}", { params: { path: { chat_id: chat } } }),
+      api.DELETE("/api/v1/chats/{chat_id}", {
+        params: { path: { chat_id: chat } },
+        keepalive: true,
+      }),
   };
 }
 

@@ -113,7 +113,7 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
         <Transcript items={course.items} busy={live}>
           {course.speaks && live && (
             <Said by="caller">
-              <span className="animate-pulse text-muted">{words.transcript.speaks}</span>
+              <span className="text-muted">{words.transcript.speaks}</span>
             </Said>
           )}
           {quiet && view.end === null && <p className="text-muted">{text.noTranscript}</p>}

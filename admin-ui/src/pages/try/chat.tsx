@@ -52,7 +52,7 @@ function Conversation({ test, onBegin }: { test: WrittenTest; onBegin: () => voi
       >
         {answering && view.items.at(-1)?.kind !== "agent" && (
           <Said by="agent">
-            <span className="animate-pulse text-muted">{words.transcript.thinks}</span>
+            <span className="text-muted">{words.transcript.thinks}</span>
           </Said>
         )}
         {view.waiting.map((message, at) => (

@@ -195,7 +195,7 @@ function Configuration({ search, chosen, onSearch }: PartProps) {
 }
 
 function Answers({ chosen, canned, onCanned }: OptionsProps) {
-  const tools = chosen?.tools ?? [];
+  const tools = useToolsToAnswer(chosen);
   if (tools.length === 0) return <p className="text-muted">{text.noTools}</p>;
   return (
     <div className="grid gap-2 border-l-2 border-line pl-3">
@@ -223,6 +223,20 @@ function Answers({ chosen, canned, onCanned }: OptionsProps) {
       })}
     </div>
   );
+}
+
+/** The tools of the context, without those of the engine itself: they always run. */
+function useToolsToAnswer(chosen: Chosen | undefined): readonly string[] {
+  const context = chosen?.context ?? "";
+  const listed = useGet("/api/v1/tools", { query: { context } }, { enabled: context !== "" });
+  const inForce = (listed.data?.tools ?? []).map(({ name, kind }) => ({
+    name: String(name),
+    kind,
+  }));
+  const builtin = inForce.filter(({ kind }) => kind === "builtin").map(({ name }) => name);
+  // A draft may have others; the one in force has also those that a pattern names.
+  const names = chosen?.trial ? chosen.tools : inForce.map(({ name }) => name);
+  return names.filter((name) => !builtin.includes(name));
 }
 
 function Caller({ search, chosen, onSearch }: PartProps) {

@@ -163,15 +163,14 @@ function TrialNotes({ trial, onEnd }: TrialNotesProps) {
     <>
       {trial && <TrialNote trial={trial} onEnd={onEnd} />}
       {others.map((other) => (
-        <div key={other.trial} className="mt-4 grid gap-2 rounded-md bg-hover p-3">
+        <div
+          key={other.trial}
+          className="mt-4 flex flex-wrap items-center justify-between gap-2 rounded-md bg-hover p-3"
+        >
           <p>
             {words.trial.other(other.context)} <Time at={other.expires_at} />
           </p>
-          <Button
-            small
-            className="justify-self-start"
-            onClick={() => void endTrial(other.trial).then(() => own.refetch())}
-          >
+          <Button small onClick={() => void endTrial(other.trial).then(() => own.refetch())}>
             {words.trial.end}
           </Button>
         </div>
@@ -188,10 +187,15 @@ function TrialNote({ trial, onEnd }: { trial: Schema<"TrialState">; onEnd: () =>
       className="mt-4 grid gap-2 rounded-md bg-accent-soft p-3"
       aria-label={words.trial.label}
     >
-      <p>
-        {words.trial.running} <Time at={trial.expires_at} />
-        {own.length > 0 && `, ${words.trial.servers(own.length)}`}
-      </p>
+      <div className="flex flex-wrap items-center justify-between gap-2">
+        <p>
+          {words.trial.running} <Time at={trial.expires_at} />
+          {own.length > 0 && `, ${words.trial.servers(own.length)}`}
+        </p>
+        <Button small onClick={onEnd}>
+          {words.trial.end}
+        </Button>
+      </div>
       {failing.map(({ server, last_error }) => (
         <p key={server} className="text-bad">
           {words.trial.failing(server, last_error)}
@@ -202,9 +206,6 @@ function TrialNote({ trial, onEnd }: { trial: Schema<"TrialState">; onEnd: () =>
           {key}: {message}
         </p>
       ))}
-      <Button small className="justify-self-start" onClick={onEnd}>
-        {words.trial.end}
-      </Button>
     </section>
   );
 }

@@ -120,6 +120,7 @@ class SupervisedServer:
             last_error=self._last_error,
             stderr=self._stderr.lines,
             breaker=life.breaker if life else BreakerState.CLOSED,
+            capabilities=life.connection.capabilities if life else (),
             again_at=self._again_at,
         )
 

@@ -41,6 +41,8 @@ class ServerStatus:
     """The last lines of its stderr."""
     breaker: BreakerState = BreakerState.CLOSED
     """State of the breaker. Open: calls are refused at once, the last ones were not answered."""
+    capabilities: tuple[str, ...] = ()
+    """As MCP names them; empty unless it is ready."""
     again_at: float | None = None
     """Unix time of the next start by itself, during the pause after a failure."""
     quarantined: tuple[str, ...] = ()
