@@ -26,7 +26,7 @@ MOST_TEXT = 160
 MOST_GONE = 1_000
 """Ended calls whose ends are kept for viewers; one who missed more gets all rows again."""
 QUEUE_STEP_MS = 500
-"""The sound that waits is told in whole steps of this, or rows would change all the time."""
+"""Milliseconds to which the waiting sound is rounded up: else rows would change all the time."""
 _PERSONAL: Mapping[str, frozenset[str]] = {
     "caller.text": frozenset({"text", "understood"}),
     "caller.key": frozenset({"key"}),

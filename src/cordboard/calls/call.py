@@ -199,7 +199,7 @@ class Call:
 
     @property
     def recording(self) -> RecordingState:
-        """Whether the call is recorded at this moment."""
+        """State of the recording at this moment."""
         return self._recording.state
 
     @property

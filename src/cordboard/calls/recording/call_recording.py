@@ -70,7 +70,7 @@ class CallRecording:
 
     @property
     def state(self) -> RecordingState:
-        """Whether the call is recorded at this moment. `asking`: the caller may still consent;
+        """State at this moment. `asking`: the caller may still consent;
         `muted`: the caller enters a secret."""
         if self._recorder is None:
             may_begin = self._file is None and self._sound is not None and self._settings.enabled
