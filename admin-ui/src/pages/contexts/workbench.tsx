@@ -92,16 +92,7 @@ export function Workbench(props: WorkbenchProps) {
           />
         )}
       </div>
-      {prompt && (
-        <PromptDialog
-          name={dotted(prompt.path)}
-          text={String(at(tree, prompt.path) ?? "")}
-          placeholders={prompt.placeholders}
-          readOnly={readOnly}
-          onText={(text) => draft.edit(setAt(prompt.path, text))}
-          onClose={() => setPrompt(undefined)}
-        />
-      )}
+      {prompt && <PromptOf prompt={prompt} onClose={() => setPrompt(undefined)} />}
     </FormProvider>
   );
 }
@@ -109,6 +100,21 @@ export function Workbench(props: WorkbenchProps) {
 interface Prompt {
   readonly path: Path;
   readonly placeholders: ReadonlyMap<string, string>;
+}
+
+function PromptOf({ prompt, onClose }: { prompt: Prompt; onClose: () => void }) {
+  const { tree, readOnly, edit } = useForm();
+  const { path, placeholders } = prompt;
+  return (
+    <PromptDialog
+      name={dotted(path)}
+      text={String(at(tree, path) ?? "")}
+      placeholders={placeholders}
+      readOnly={readOnly}
+      onText={(text) => edit(setAt(path, text))}
+      onClose={onClose}
+    />
+  );
 }
 
 /** What the fields of the form share. */
