@@ -1,4 +1,4 @@
-"""What the endpoints of the configuration's file need of a text: verdicts, edits, differences.
+"""Verdicts, edits and differences of texts, for the endpoints of the configuration's file.
 
 These functions run in the process of `admin.config_process`. Answers come back as JSON: to turn
 thousands of keys into it would hold up the calls, too.

@@ -248,8 +248,8 @@ def merge(base: str, ours: str, theirs: str) -> tuple[str, list[Conflict]]:
         elif other == old:
             merged += mine
         else:
-            parts = ("".join(part) for part in (old, mine, other))
-            conflicts.append(Conflict(at[0] + 1, *parts, at=len(merged) + 1))
+            was, our, their = ("".join(part) for part in (old, mine, other))
+            conflicts.append(Conflict(at[0] + 1, was, our, their, at=len(merged) + 1))
             merged += mine
         merged += lines[0][start : start + length]
         at = start + length, our_start + length, their_start + length
