@@ -1,5 +1,5 @@
 import type { LinkProps } from "@tanstack/react-router";
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 
 import type { IconName } from "./icons.tsx";
 
@@ -36,11 +36,18 @@ export interface MenuProps {
 // Loaded after the first page is there: it brings the placing of menus beside their buttons.
 const RadixMenu = lazy(() => import("./radix-menu.tsx"));
 
-/** A button with a menu. */
+/** A button with a menu. A press that comes before the menu's code opens it afterwards. */
 export function Menu(props: MenuProps) {
+  const [early, setEarly] = useState(false);
+  const waiting = (
+    // biome-ignore lint/a11y: it only listens to the button inside
+    <span className="contents" onClick={() => setEarly(true)}>
+      {props.trigger}
+    </span>
+  );
   return (
-    <Suspense fallback={props.trigger}>
-      <RadixMenu {...props} />
+    <Suspense fallback={waiting}>
+      <RadixMenu {...props} startsOpen={early} />
     </Suspense>
   );
 }

@@ -8,9 +8,13 @@ import type { MenuItem, MenuProps } from "./menu.tsx";
 const ITEM =
   "flex min-h-7 cursor-pointer items-center gap-2 rounded px-2 outline-none select-none data-[disabled]:cursor-default data-[disabled]:opacity-50 data-[highlighted]:bg-hover";
 
-export default function RadixMenu({ trigger, items, align = "end" }: MenuProps) {
+interface RadixMenuProps extends MenuProps {
+  startsOpen: boolean;
+}
+
+export default function RadixMenu({ trigger, items, align = "end", startsOpen }: RadixMenuProps) {
   return (
-    <Radix.Root>
+    <Radix.Root defaultOpen={startsOpen}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content
