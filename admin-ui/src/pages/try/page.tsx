@@ -1,6 +1,6 @@
 // Try an agent: the configuration in force or a draft, in writing or by a call from this page.
 import { getRouteApi } from "@tanstack/react-router";
-import { useCallback, useState } from "react";
+import { type ReactNode, useCallback, useState } from "react";
 
 import { type Schema, useGet } from "../../app/api.ts";
 import { usePhone } from "../../app/phone.ts";
@@ -53,12 +53,15 @@ export default function TryPage() {
   );
 }
 
+const TABS = [
+  { id: "chat", label: words.chat },
+  { id: "call", label: words.call },
+] as const;
+
 function Trying() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const phone = usePhone();
-  const mayCall = useMay("try.call");
-  const mayChat = useMay("try.chat");
+  const may = { chat: useMay("try.chat"), call: useMay("try.call") };
   const onSearch = useCallback(
     (change: Partial<Search>) =>
       void navigate({ search: (before) => ({ ...before, ...change }), replace: true }),
@@ -70,29 +73,8 @@ function Trying() {
   const [sound, setSound] = useState(USUAL_SOUND);
   const trial = useTrial(chosen);
   const tests = useTests({ search, chosen, canned, sound, begin: trial.begin });
-  const mode = mayCall && (search.mode === "call" || !mayChat) ? "call" : "chat";
-  const tabs = [
-    ...(mayChat ? [{ id: "chat" as const, label: words.chat }] : []),
-    ...(mayCall ? [{ id: "call" as const, label: words.call }] : []),
-  ];
+  const mode = may.call && (search.mode === "call" || !may.chat) ? "call" : "chat";
   const ready = chosen !== undefined && chosen.context !== "";
-  const choices = (
-    <div className="grid gap-3">
-      <Options
-        search={search}
-        chosen={chosen}
-        onSearch={onSearch}
-        canned={canned}
-        onCanned={(tool, answer) => setCanned({ ...canned, [tool]: answer })}
-      />
-      {mode === "call" && <Way search={search} chosen={chosen} onSearch={onSearch} />}
-      {mode === "call" && noMicrophone() === null && (
-        <Fold title={words.calling.sound}>
-          <SoundChoice sound={sound} onSound={setSound} />
-        </Fold>
-      )}
-    </div>
-  );
   return (
     <Page title={words.title} fills>
       <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col">
@@ -101,17 +83,27 @@ function Trying() {
           className="w-72 shrink-0 overflow-y-auto border-r border-line p-4 phone:max-h-[60%] phone:w-full phone:border-r-0 phone:border-b phone:py-2"
         >
           {found.error && <Problem error={found.error} onRetry={() => void found.refetch()} />}
-          {phone ? (
-            <Fold title={words.options.folded(chosen?.context ?? "")}>{choices}</Fold>
-          ) : (
-            choices
-          )}
+          <FoldOnPhone title={words.options.folded(chosen?.context ?? "")}>
+            <Options
+              search={search}
+              chosen={chosen}
+              onSearch={onSearch}
+              canned={canned}
+              onCanned={(tool, answer) => setCanned({ ...canned, [tool]: answer })}
+            />
+            {mode === "call" && <Way search={search} chosen={chosen} onSearch={onSearch} />}
+            {mode === "call" && noMicrophone() === null && (
+              <Fold title={words.calling.sound}>
+                <SoundChoice sound={sound} onSound={setSound} />
+              </Fold>
+            )}
+          </FoldOnPhone>
           <TrialNotes trial={trial.state} onEnd={() => void trial.end()} />
         </aside>
         <div className={PANEL}>
           <Tabs
             label={words.ways}
-            tabs={tabs}
+            tabs={TABS.filter(({ id }) => may[id])}
             current={mode}
             onChange={(next) => onSearch({ mode: next === "call" ? "call" : undefined })}
           >
@@ -125,6 +117,11 @@ function Trying() {
       </div>
     </Page>
   );
+}
+
+function FoldOnPhone({ title, children }: { title: string; children: ReactNode }) {
+  const inside = <div className="grid gap-3">{children}</div>;
+  return usePhone() ? <Fold title={title}>{inside}</Fold> : inside;
 }
 
 type WayProps = { search: Search; chosen: Chosen | undefined; onSearch: OnSearch };
