@@ -2,7 +2,7 @@
 
 Parsing and validation hold the interpreter: beside 100 calls, a person who checks 2,000 lines every
 second in a thread of the engine made one frame of 500 late. The process starts with the first
-request and ends when nobody has asked for a while. It has no more rights than the engine.
+request and ends after a while without one. It has no more rights than the engine.
 
     engine ──pickles by a socket pair: a function, its arguments──▶ this process ──▶ its result
 """
@@ -28,7 +28,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
 
 IDLE_SECONDS = 300.0
-"""The process ends when nobody has asked for so long."""
+"""The process ends after so long without a request."""
 LONGEST_SECONDS = 30.0
 """A request that takes longer is given up, and the process with it."""
 _STARTED_BY = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "TMPDIR")
@@ -86,7 +86,7 @@ class ConfigProcess:
         """Return what a function of a module returns there, or raise what it raises. Blocks. Raises
         `RequestRefused` 503 if it takes too long, or if the process ends twice."""
         with self._lock:
-            for _ in range(2):  # the process may have ended because nobody asked
+            for _ in range(2):  # the process may have ended for want of requests
                 connection = self._connection or self._start()
                 news = None if running is self._known else running
                 try:

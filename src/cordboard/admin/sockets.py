@@ -224,7 +224,7 @@ class OpenSockets:
                 log.warning("admin_socket_rights_unknown", error=str(error))
                 self._end_all(TRY_AGAIN, "the accounts cannot be read")
                 continue
-            except Exception as error:  # task border: without rights nobody watches or listens
+            except Exception as error:  # task border: without known rights all sockets end
                 log.exception("admin_socket_rights_failed", error=repr(error))
                 self._internal_error("socket_rights")
                 self._end_all(TRY_AGAIN, "the rights cannot be looked at")

@@ -90,8 +90,8 @@ class _Interface:
 
 @contextlib.contextmanager
 def _interface() -> Iterator[_Interface | None]:
-    """Make a person for the interface, gone at the end; None if nobody would look at it: the output
-    is no terminal, or the interface is not built."""
+    """Make a person for the interface, gone at the end; None if the output is no terminal, or if
+    the interface is not built."""
     from cordboard.accounts.rights import EVERYWHERE, Grant, Role
     from cordboard.accounts.store import Accounts
     from cordboard.admin.page import ASSETS, INDEX

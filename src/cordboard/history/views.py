@@ -79,7 +79,7 @@ class Views:
         self._change(change)
 
     def forget(self, number: str) -> None:
-        """Delete all views that look for a caller's number, whoever owns them: the number is to be
+        """Delete the views of all owners that look for a caller's number: the number is to be
         erased. Raises `StoreUnavailable`."""
         digits = _digits(number)
 
