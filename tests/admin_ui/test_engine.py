@@ -14,6 +14,14 @@ from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
 RULE = "    tools-fail: {measure: tool_failures, above: 0}\n"
+TIME_OF_THE_END = """async call => {
+  for (;;) {
+    const { lines } = await (await fetch(`/api/v1/engine/log?call=${call}`)).json();
+    const end = lines.find(line => line.event === "call_ended");
+    if (end) return new Date(end.timestamp).toLocaleTimeString("en-GB");
+    await new Promise(resolve => setTimeout(resolve, 100));
+  }
+}"""
 RELOAD = """fetch("/api/v1/engine/reload", {
   method: "POST", headers: {"X-Cordboard": "1", "Content-Type": "application/json"}})"""
 MORE = """\
@@ -101,7 +109,8 @@ def test_the_log_is_followed_filtered_and_saved_with_all_else(
     page.get_by_role("button", name="To the newest line").click()
     expect(page.get_by_text("Following", exact=True)).to_be_visible()
     page.set_viewport_size({"width": 1440, "height": 900})
-    log.get_by_role("row", name="call_ended").last.click()
+    ended = log.get_by_role("row", name=page.evaluate(TIME_OF_THE_END, call_id))
+    ended.filter(has_text="call_ended").click()
     page.get_by_role("button", name="Only this call").click()
     expect(page).to_have_url(re.compile(f"call={call_id}"))
     expect(log.get_by_role("row", name="engine_ready")).to_have_count(0)

@@ -91,7 +91,7 @@ def test_a_new_person_signs_in_by_a_link_and_ends_a_call_that_appears(
         )
         row.click()
         call = page.get_by_role("complementary")
-        expect(call).to_contain_text("This call is recorded. Hotel Seaview, good day.")
+        expect(call).to_contain_text("This call is recorded. Hotel Seaview")
         caller.wait_for_silence()
         caller.say("When are you open?")
         expect(call).to_contain_text("When are you open?")

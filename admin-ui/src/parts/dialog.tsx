@@ -5,6 +5,8 @@ import { words } from "../words/parts.ts";
 import { Button, IconButton } from "./button.tsx";
 import { cx } from "./cx.ts";
 
+const DIALOGS = "[role=dialog], [role=alertdialog]";
+const INSIDE = `${DIALOGS}, [role=menu]`;
 const SHADE = "fixed inset-0 z-40 bg-shade";
 const BOX =
   "fixed top-[12vh] left-1/2 z-40 max-h-[80vh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-lg border border-line bg-raised p-4 shadow-high focus:outline-none";
@@ -17,19 +19,23 @@ export interface DialogProps {
   children: ReactNode;
 }
 
-/** Returns the handler of a closing dialog. Radix gives the focus back to a trigger only, and ours
- * have none. */
-function useFocusBefore() {
-  const [before] = useState(() => document.activeElement);
-  return (event: Event) => {
-    event.preventDefault();
-    if (before instanceof HTMLElement) before.focus();
-  };
+// The last thing of the page itself that had the focus. Where a dialog follows another one, the thing
+// that had it when the dialog opened is gone.
+let lastOfPage: HTMLElement | null = null;
+document.addEventListener("focusin", ({ target }) => {
+  const isOfPage = target instanceof HTMLElement && !target.closest(INSIDE);
+  if (isOfPage) lastOfPage = target;
+});
+
+/** Gives the focus back as a dialog closes. Radix does so for triggers only, and ours have none. */
+function giveFocusBack(event: Event) {
+  event.preventDefault();
+  const stillOpen = document.querySelector<HTMLElement>(DIALOGS);
+  (stillOpen ?? lastOfPage)?.focus();
 }
 
 /** Open as long as it is rendered. The focus goes in, stays in, and goes back afterwards. */
 export function Dialog({ title, about, wide = false, onClose, children }: DialogProps) {
-  const giveFocusBack = useFocusBefore();
   return (
     <Radix.Root open onOpenChange={(open) => !open && onClose()}>
       <Radix.Portal>
@@ -72,7 +78,6 @@ export interface ConfirmProps {
 export function Confirm(props: ConfirmProps) {
   const { title, about, confirm, danger = false, type, busy = false, onConfirm, onClose } = props;
   const [typed, setTyped] = useState("");
-  const giveFocusBack = useFocusBefore();
   return (
     <AlertDialog.Root open onOpenChange={(open) => !open && onClose()}>
       <AlertDialog.Portal>

@@ -1,6 +1,5 @@
 // Drain and reload: what an admin does to a running engine.
-import { useRef, useState } from "react";
-import { flushSync } from "react-dom";
+import { useState } from "react";
 
 import { type Answered, type Schema, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
@@ -19,12 +18,6 @@ export function EngineActions({ drain }: { drain: Drain }) {
   const [asking, setAsking] = useState<"drain" | "reload" | null>(null);
   const [report, setReport] = useState<Reloaded | null>(null);
   const close = () => setAsking(null);
-  // The report would give the focus back to the question before it, which is gone.
-  const reloadButton = useRef<HTMLButtonElement>(null);
-  const closeReport = () => {
-    flushSync(() => setReport(null)); // while it is there, it keeps the focus
-    reloadButton.current?.focus();
-  };
   const stale = ["/api/v1/engine"] as const;
   const begin = useSend("post", "/api/v1/engine/drain", { stale, onDone: close });
   const end = useSend("post", "/api/v1/engine/undrain", { stale });
@@ -44,7 +37,7 @@ export function EngineActions({ drain }: { drain: Drain }) {
         </LinkButton>
       )}
       {may && (
-        <Button ref={reloadButton} icon="refresh" onClick={() => setAsking("reload")}>
+        <Button icon="refresh" onClick={() => setAsking("reload")}>
           {words.reload}
         </Button>
       )}
@@ -74,7 +67,7 @@ export function EngineActions({ drain }: { drain: Drain }) {
           onClose={close}
         />
       )}
-      {report && <Report report={report} onClose={closeReport} />}
+      {report && <Report report={report} onClose={() => setReport(null)} />}
     </>
   );
 }
