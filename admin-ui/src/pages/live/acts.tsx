@@ -1,5 +1,5 @@
 // What a person can do in a live call: end it, transfer the caller, flag the moment, say or hint.
-import { type FormEvent, type KeyboardEvent, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
 
 import { useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
@@ -12,14 +12,33 @@ import { words } from "../../words/live.ts";
 
 const acts = words.acts;
 
-/** A request that is sent again, by whatever lies between, must not be carried out twice. */
-const once = () => ({ "Idempotency-Key": `${Date.now()}-${Math.random().toString(36).slice(2)}` });
+/**
+ * A request that is sent again, also by a person whom no answer reached, must not be carried out
+ * twice: its key stays until it is done or has other content.
+ */
+function useOnce() {
+  const last = useRef({ content: "", key: "" });
+  const headers = (...content: unknown[]) => {
+    const text = JSON.stringify(content);
+    if (last.current.content !== text) {
+      const key = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+      last.current = { content: text, key };
+    }
+    return { "Idempotency-Key": last.current.key };
+  };
+  const done = () => {
+    last.current = { content: "", key: "" };
+  };
+  return { headers, done };
+}
 
 export function EndButton({ call_id }: { call_id: string }) {
   const [asks, setAsks] = useState(false);
   const [reason, setReason] = useState("");
+  const once = useOnce();
   const end = useSend("post", "/api/v1/calls/{call_id}/hangup", {
     onDone: () => {
+      once.done();
       setAsks(false);
       toast(acts.ended);
     },
@@ -47,7 +66,13 @@ export function EndButton({ call_id }: { call_id: string }) {
           }
           confirm={acts.endYes}
           busy={end.isPending}
-          onConfirm={() => end.mutate({ path: { call_id }, body: { reason }, headers: once() })}
+          onConfirm={() =>
+            end.mutate({
+              path: { call_id },
+              body: { reason },
+              headers: once.headers(call_id, reason),
+            })
+          }
           onClose={() => setAsks(false)}
         />
       )}
@@ -58,8 +83,10 @@ export function EndButton({ call_id }: { call_id: string }) {
 export function TransferButton({ call_id }: { call_id: string }) {
   const [to, setTo] = useState<string | null>(null);
   const uses = useGet("/api/v1/config/uses", {}, { staleTime: 60_000 });
+  const once = useOnce();
   const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", {
     onDone: () => {
+      once.done();
       toast(acts.transferred(to ?? ""));
       setTo(null);
     },
@@ -86,7 +113,11 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.transferYes(to)}
           busy={transfer.isPending}
           onConfirm={() =>
-            transfer.mutate({ path: { call_id }, body: { destination: to }, headers: once() })
+            transfer.mutate({
+              path: { call_id },
+              body: { destination: to },
+              headers: once.headers(call_id, to),
+            })
           }
           onClose={() => setTo(null)}
         />
@@ -140,14 +171,17 @@ export function Composer({ call_id }: { call_id: string }) {
   const [text, setText] = useState("");
   const [interrupt, setInterrupt] = useState(false);
   const path = { call_id };
+  const once = useOnce();
   const say = useSend("post", "/api/v1/calls/{call_id}/say", {
     onDone: ({ state }) => {
+      once.done();
       setText("");
       toast(state === "begun" ? acts.begun : acts.willSay);
     },
   });
   const hint = useSend("post", "/api/v1/calls/{call_id}/hint", {
     onDone: () => {
+      once.done();
       setText("");
       toast(acts.hinted);
     },
@@ -155,8 +189,12 @@ export function Composer({ call_id }: { call_id: string }) {
   const busy = say.isPending || hint.isPending;
   const send = () => {
     if (text.trim() === "" || busy) return;
-    if (kind === "say") say.mutate({ path, body: { text, interrupt }, headers: once() });
-    else hint.mutate({ path, body: { text }, headers: once() });
+    if (kind === "say") {
+      const headers = once.headers(call_id, kind, text, interrupt);
+      say.mutate({ path, body: { text, interrupt }, headers });
+    } else {
+      hint.mutate({ path, body: { text }, headers: once.headers(call_id, kind, text) });
+    }
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
