@@ -97,7 +97,7 @@ def test_the_callers_name_is_hidden_as_a_whole_and_by_words_but_not_within_words
 
 @pytest.mark.parametrize(
     "said",
-    (
+    [
         "12,34,56",
         "1; 2; 3; 4; 5",
         "0049_30:123",
@@ -106,7 +106,7 @@ def test_the_callers_name_is_hidden_as_a_whole_and_by_words_but_not_within_words
         "1984-02-29",
         "29.02.1984",
         "29/2/1984",
-    ),
+    ],
 )
 def test_long_numbers_are_hidden_whatever_separates_their_digits(said: str) -> None:
     assert set(filter(str.isdigit, Redaction([], []).text(said))) == {"0"}

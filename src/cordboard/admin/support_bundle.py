@@ -39,8 +39,8 @@ _CODE = r"[a-z][a-z0-9_.]{0,59}"
 _KEPT = {
     **dict.fromkeys(("timestamp", "call_id"), re.compile(r"[\w.:+@-]{1,128}", re.ASCII)),
     **dict.fromkeys(
-        ("logger", "library", "component", "provider", "provider_name", "context", "context_name")
-        + ("server", "tool", "exposed_name", "model", "alarm", "version", "task"),
+        "logger library component provider provider_name context context_name server tool "
+        "exposed_name model alarm version task".split(),
         re.compile(_NAME, re.ASCII),
     ),
     **dict.fromkeys(
@@ -216,7 +216,11 @@ _PARTS = (
     _Part("setup.json", "the check of the set-up, as by `cordboard doctor`", _setup),
     _Part("mcp.json", "the MCP servers: state, tools, last error", _servers),
     _Part("alarms.json", "the alarms and their states", _alarms),
-    _Part("log.jsonl", "the last 5,000 lines of the log: events, names, codes and numbers; no texts", _log),
+    _Part(
+        "log.jsonl",
+        "the last 5,000 lines of the log: events, names, codes and numbers; no texts",
+        _log,
+    ),
     _Part("metrics.txt", "the page for Prometheus", _metrics),
 )
 """The files after `contents.txt`, in their order."""

@@ -27,8 +27,8 @@ NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 MOST_BYTES = 4_000_000
 _HEADING = """\
 A scenario made from a recorded call; `cordboard call --scenario FILE` plays it.
-Long numbers, dates, e-mail addresses and the caller's name are replaced. Other names, spoken secrets,
-and numbers in words are as they were said: read it before you share it.
+Long numbers, dates, e-mail addresses and the caller's name are replaced. Other names, spoken
+secrets, and numbers in words are as they were said: read it before you share it.
 """
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
 """Characters that a YAML file does not hold, or not as they are."""

@@ -1,7 +1,7 @@
 // What a person can do in a live call: end it, transfer the caller, flag the moment, say or hint.
 import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
 
-import { useGet, useSend } from "../../app/api.ts";
+import { Refused, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
@@ -14,7 +14,7 @@ const acts = words.acts;
 
 /**
  * A request that is sent again, also by a person whom no answer reached, must not be carried out
- * twice: its key stays until it is done or has other content.
+ * twice: its key stays until an answer comes or the content is another.
  */
 function useOnce() {
   const last = useRef({ content: "", key: "" });
@@ -29,7 +29,11 @@ function useOnce() {
   const done = () => {
     last.current = { content: "", key: "" };
   };
-  return { headers, done };
+  // The engine gives a refusal again to the same key, so the next try needs another one.
+  const onError = (error: Error) => {
+    if (error instanceof Refused && error.status < 500) done();
+  };
+  return { headers, done, kept: { onError } };
 }
 
 export function EndButton({ call_id }: { call_id: string }) {
@@ -67,11 +71,10 @@ export function EndButton({ call_id }: { call_id: string }) {
           confirm={acts.endYes}
           busy={end.isPending}
           onConfirm={() =>
-            end.mutate({
-              path: { call_id },
-              body: { reason },
-              headers: once.headers(call_id, reason),
-            })
+            end.mutate(
+              { path: { call_id }, body: { reason }, headers: once.headers(call_id, reason) },
+              once.kept,
+            )
           }
           onClose={() => setAsks(false)}
         />
@@ -113,11 +116,10 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.transferYes(to)}
           busy={transfer.isPending}
           onConfirm={() =>
-            transfer.mutate({
-              path: { call_id },
-              body: { destination: to },
-              headers: once.headers(call_id, to),
-            })
+            transfer.mutate(
+              { path: { call_id }, body: { destination: to }, headers: once.headers(call_id, to) },
+              once.kept,
+            )
           }
           onClose={() => setTo(null)}
         />
@@ -191,9 +193,10 @@ export function Composer({ call_id }: { call_id: string }) {
     if (text.trim() === "" || busy) return;
     if (kind === "say") {
       const headers = once.headers(call_id, kind, text, interrupt);
-      say.mutate({ path, body: { text, interrupt }, headers });
+      say.mutate({ path, body: { text, interrupt }, headers }, once.kept);
     } else {
-      hint.mutate({ path, body: { text }, headers: once.headers(call_id, kind, text) });
+      const headers = once.headers(call_id, kind, text);
+      hint.mutate({ path, body: { text }, headers }, once.kept);
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
