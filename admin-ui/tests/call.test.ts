@@ -1,5 +1,5 @@
 // The picture of one call: its axis, its shapes, its loudness.
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 import {
   type Axis,
@@ -23,6 +23,7 @@ import { boxOf, layoutOf, shapeAt } from "../src/pages/call/layout.ts";
 import { ledgerLines } from "../src/pages/call/ledger.ts";
 import { lineAt, linesOf } from "../src/pages/call/lines.ts";
 import { loudness, TILE_MS, tilesOf, timedWords } from "../src/pages/call/peaks.ts";
+import { Player } from "../src/pages/call/player.ts";
 import { search } from "../src/pages/call/search.ts";
 import {
   axisOf,
@@ -434,5 +435,97 @@ describe("a ledger", () => {
       [5, "a", '{"x":[1]}'],
       [6, "b", ""],
     ]);
+  });
+});
+
+/** As a browser's element: another source pauses it, without an event, and has no sound yet. */
+class Sound {
+  static last: Sound;
+  paused = true;
+  readyState = 0;
+  currentTime = 0;
+  playbackRate = 1;
+  onplay = () => {};
+  onpause = () => {};
+  onerror = () => {};
+  onloadedmetadata = () => {};
+  #source: string | null = null;
+
+  constructor() {
+    Sound.last = this;
+  }
+
+  set src(source: string) {
+    this.#source = source;
+    this.paused = true;
+    this.readyState = this.currentTime = 0;
+  }
+
+  getAttribute = () => this.#source;
+  hasAttribute = () => this.#source !== null;
+
+  async play() {
+    this.paused = false;
+    this.onplay();
+  }
+
+  pause() {
+    if (!this.paused) this.onpause();
+    this.paused = true;
+  }
+
+  arrives() {
+    this.readyState = 1;
+    this.onloadedmetadata();
+  }
+}
+
+describe("the player", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  function opened(at: number): [Player, Sound] {
+    vi.stubGlobal("Audio", Sound);
+    vi.stubGlobal("requestAnimationFrame", () => 0);
+    vi.stubGlobal("cancelAnimationFrame", () => {});
+    const player = new Player("/recording", 500, at);
+    player.open();
+    return [player, Sound.last];
+  }
+
+  it("goes where the listener jumped before the sound was there", () => {
+    const [player, sound] = opened(1_500);
+    player.seek(7_500);
+    expect(player.time).toBe(7_500);
+    sound.arrives();
+    expect(sound.currentTime).toBe(7);
+    player.setHears("agent", false);
+    player.seek(9_500);
+    sound.arrives();
+    expect(sound.currentTime).toBe(9);
+  });
+
+  it("stays paused if it was paused while another source loaded", () => {
+    const [player, sound] = opened(0);
+    sound.arrives();
+    player.toggle();
+    player.setHears("agent", false);
+    expect(player.current().playing).toBe(true);
+    player.toggle();
+    sound.arrives();
+    expect([player.current().playing, sound.paused]).toEqual([false, true]);
+    player.toggle();
+    player.setHears("agent", true);
+    sound.arrives();
+    expect([player.current().playing, sound.paused]).toEqual([true, false]);
+  });
+
+  it("loads again after a failure", () => {
+    const [player, sound] = opened(4_500);
+    sound.onerror();
+    expect(player.current().failed).toBe(true);
+    player.toggle();
+    expect(player.current().failed).toBe(false);
+    sound.arrives();
+    expect([sound.currentTime, sound.paused]).toEqual([4, false]);
   });
 });

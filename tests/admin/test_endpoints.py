@@ -7,6 +7,7 @@ import datetime
 import io
 import json
 import sys
+import traceback
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -448,6 +449,20 @@ async def test_the_disks_are_shown_with_the_days_that_are_left(room: Room, tmp_p
     assert disk["days_left"] == pytest.approx(disk["free_bytes"] / 2_000, rel=0.01)
 
 
+def _raised() -> str:
+    """Return an exception as the log has it, whose words are a caller's."""
+    try:
+        try:
+            raise KeyError("I am ill")
+        except KeyError as first:
+            try:
+                raise ValueError("Erika: I am ill\nErika: I am ill") from first
+            except ValueError as second:
+                raise ExceptionGroup("I am ill", [second]) from None
+    except ExceptionGroup:
+        return traceback.format_exc()
+
+
 async def test_the_support_bundle_has_no_secret_and_no_words(room: Room) -> None:
     room.add("anna")
     room.add("otto", Role.OPERATOR)
@@ -457,6 +472,28 @@ async def test_the_support_bundle_has_no_secret_and_no_words(room: Room) -> None
     for event in (
         {"event": "sentence_unsaid", "level": "error", "call_id": "a", "text": "I am ill"},
         {"event": "engine_started", "level": "info"},
+        {"event": "mcp_stderr", "level": "info", "server": "orders", "line": "I am ill"},
+        {"event": "mcp_garbage", "level": "warning", "server": "orders", "line": "I am ill"},
+        {"event": "heard: I am ill", "level": "info", "library": "mcp.client"},
+        {
+            "event": "tool_failed",
+            "level": "error",
+            "timestamp": "2026-11-24T10:00:00.5Z",
+            "call_id": "1793872800.17",
+            "tool": "mcp:orders/find",
+            "context_name": "demo",
+            "provider": "I am ill",
+            "outcome": "failed",
+            "reason": "I am ill",
+            "error": "I am ill",
+            "problem": "I am ill",
+            "detail": {"why": ["I am ill"]},
+            "channel": "PJSIP/4711000-1",
+            "ms": 12.5,
+            "fatal": False,
+            "exception": _raised(),
+        },
+        {"event": "lost", "level": "error", "text": "I am ill", "error": "McpError"},
     ):
         room.services.log(None, "", event)
     browser = room.browser("anna")
@@ -468,9 +505,24 @@ async def test_the_support_bundle_has_no_secret_and_no_words(room: Room) -> None
     assert list(files) == ["contents.txt", *(each["name"] for each in parts)]
     assert "correct-horse" not in str(files)
     assert "token: «secret:1»} # mine" in files["config.yaml"]
-    unsaid, started = map(json.loads, files["log.jsonl"].splitlines())
+    for words in ("I am ill", "Erika", "4711000"):
+        assert words not in files["log.jsonl"], words
+    unsaid, started, *servers, failed, lost = map(json.loads, files["log.jsonl"].splitlines())
     assert (unsaid["event"], unsaid["text"]) == ("sentence_unsaid", "...")
-    assert started["event"] == "engine_started"
+    assert started == {"event": "engine_started", "level": "info"}
+    assert [each.get("server") for each in servers] == ["orders", "orders", None]
+    assert (servers[2]["event"], servers[2]["library"]) == ("...", "mcp.client")
+    shown = {key: value for key, value in failed.items() if value != "..."}
+    places = shown.pop("exception").splitlines()
+    assert list(shown) == (
+        ["event", "level", "timestamp", "call_id", "tool", "context_name", "outcome", "ms", "fatal"]
+    )
+    assert (shown["ms"], shown["tool"]) == (12.5, "mcp:orders/find")
+    assert [line for line in places if "line" not in line and "Trace" not in line] == (
+        ["ExceptionGroup", "KeyError", "ValueError"]
+    )
+    assert any(line.endswith("in _raised") and "test_endpoints.py" in line for line in places)
+    assert lost["error"] == "McpError"
     assert json.loads(files["engine.json"])["state"]["version"] == "1.2.3"
     assert json.loads(files["setup.json"])[0]["id"] == "dialplan"
     assert [entry["action"] for entry in room.entries()] == ["engine.bundle", "engine.bundle"]

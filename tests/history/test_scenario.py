@@ -81,10 +81,45 @@ def test_numbers_addresses_and_the_callers_name_are_replaced_everywhere(tmp_path
     made = read_scenario(path)
     assert (
         made.caller[0].says
-        == "I am NAME, 0000 00 000-0000, name@example.org, on 2026-11-24 for two"
+        == "I am NAME, 0000 00 000-0000, name@example.org, on 0000-00-00 for two"
     )
     (tool,) = made.caller[0].tools
     assert (tool.arguments, tool.answer) == ({"phone": 0, "n": [2]}, {"iban": "DE00000000000000"})
+
+
+def test_the_callers_name_is_hidden_as_a_whole_and_by_words_but_not_within_words() -> None:
+    hide = Redaction(["Anna Maria Bo (Home)"], ["4711"])
+    said = "anna maria bo (home), Anna here, ask MARIA; Susanna, Annapolis, Bob, at home"
+    assert hide.text(said) == "NAME, NAME here, ask NAME; Susanna, Annapolis, Bob, at NAME"
+    assert hide.text("4711, but 14711x") == "0000, but 00000x"
+    assert Redaction(["O'Brien 2"], []).text("o'brien 2, Brien's") == "NAME, NAME's"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "12,34,56",
+        "1; 2; 3; 4; 5",
+        "0049_30:123",
+        "30\u20131234\u20145",
+        "1\u00a02\n3 4 5",
+        "1984-02-29",
+        "29.02.1984",
+        "29/2/1984",
+    ],
+)
+def test_long_numbers_are_hidden_whatever_separates_their_digits(said: str) -> None:
+    assert set(filter(str.isdigit, Redaction([], []).text(said))) == {"0"}
+
+
+def test_short_numbers_stay_and_places_are_rounded() -> None:
+    hide = Redaction([], [])
+    assert hide.text("at 18:30 for 4, room 1204") == "at 18:30 for 4, room 1204"
+    assert hide.values({"at": [55.676098, 12.568337], "paid": True, "many": 3}) == {
+        "at": [55.68, 12.57],
+        "paid": True,
+        "many": 3,
+    }
 
 
 _JSON = st.recursive(
@@ -102,6 +137,7 @@ _JSON = st.recursive(
 def test_any_words_survive_the_file(says: str, arguments: dict[str, Any]) -> None:
     hide = Redaction([], [])
     tool = UsedTool(name="t", arguments=hide.values(arguments))
+    assert hide.values(tool.arguments) == tool.arguments
     line = CallerLine(says=hide.text(says), tools=[tool])
     made = Scenario(scenario="any", context="demo", caller=[line])
     assert Scenario.model_validate(parse(scenario_text(made), "any.yaml").tree) == made

@@ -96,15 +96,21 @@ function ProofDialog({ onAnswer }: { onAnswer: (proved: boolean) => void }) {
           </Field>
         )}
         {me.has_factor && (
-          <Field label={words.proof.code} hint={words.proof.codeHint}>
+          <Field
+            label={words.proof.code}
+            hint={words.proof.codeHint}
+            error={me.takes_passwords ? undefined : error}
+          >
             <TextInput name="code" inputMode="numeric" autoComplete="one-time-code" />
           </Field>
         )}
         <div className="flex justify-end gap-2">
           {me.has_oidc && <ProviderButton purpose="elevate" />}
-          <Button type="submit" look="primary" busy={busy}>
-            {words.proof.confirm}
-          </Button>
+          {(me.takes_passwords || me.has_factor) && (
+            <Button type="submit" look="primary" busy={busy}>
+              {words.proof.confirm}
+            </Button>
+          )}
         </div>
       </form>
     </Dialog>

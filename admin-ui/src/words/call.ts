@@ -36,7 +36,7 @@ export const words = {
   scenario: {
     title: "Make this a test",
     about:
-      "The caller's lines and the tools' answers become a scenario, which a simulated caller can play again. Long numbers, e-mail addresses, the caller's name and secrets are replaced.",
+      "The caller's lines and the tools' answers become a scenario, which a simulated caller can play again. Long numbers, dates, e-mail addresses and the caller's name are replaced; spoken secrets are not.",
     name: "Name",
     hint: "Small letters, digits and hyphens.",
     make: "Make test",

@@ -1,13 +1,14 @@
 """The support bundle: the state of an engine as a ZIP file, for a person who helps from afar.
 
 It has no secrets, no numbers and no words of calls: the configuration has holes for its literal
-secrets, the log is masked as it was written, and its lines about calls lose their texts.
+secrets; of the log only the events, numbers, names of parts and places in the code stay.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.metadata import distributions
@@ -32,8 +33,28 @@ from cordboard.observe.logging import MOST_KEPT
 from cordboard.version import __version__
 
 _MOST_VERSIONS = 50
-_WORDS = ("text", "said", "message", "arguments", "number", "caller")
-"""Values of log lines about calls that may repeat a caller, an agent or a tool."""
+_HIDDEN = "..."
+_NAME = r"(?!.*\d{5})[A-Za-z][\w.:/*-]{0,99}"
+_CODE = r"[a-z][a-z0-9_.]{0,59}"
+_KEPT = {
+    **dict.fromkeys(("timestamp", "call_id"), re.compile(r"[\w.:+@-]{1,128}", re.ASCII)),
+    **dict.fromkeys(
+        "logger library component provider provider_name context context_name server tool "
+        "exposed_name model alarm version task".split(),
+        re.compile(_NAME, re.ASCII),
+    ),
+    **dict.fromkeys(
+        ("event", "level", "outcome", "reason", "code", "kind", "state", "status", "mode"),
+        re.compile(_CODE),
+    ),
+    "error": re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Closed)", re.ASCII),
+}
+"""Texts of log lines that stay, by key. Any other one may repeat a caller, an agent or a tool."""
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r' +File "(?:[\w./+-]+\.py|<frozen [\w.]+>)", line \d+, in [\w.<>]+', re.ASCII)
+_CLASS = re.compile(r"(?:\w+\.)*[A-Z]\w*(?=:|$)", re.ASCII)
+_BRANCH = re.compile(r"\s*[|+] ")
+"""Before each line of an exception group."""
 
 
 class BundlePart(Gives):
@@ -147,10 +168,38 @@ async def _log(ask: Ask) -> bytes:
 
 
 def _without_words(line: bytes) -> bytes:
-    event = from_json(line)
-    if event.get("call_id"):
-        event.update({name: "..." for name in _WORDS if name in event})
+    event = {key: _without_text(key, value) for key, value in from_json(line).items()}
     return orjson.dumps(event) + b"\n"
+
+
+def _without_text(key: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if not isinstance(value, str):
+        return _HIDDEN
+    if key == "exception":
+        return _places(value)
+    known = _KEPT.get(key)
+    return value if known is not None and known.fullmatch(value) else _HIDDEN
+
+
+def _places(exception: str) -> str:
+    """Return the frames and the classes of an exception, without messages and lines of code."""
+    kept, within = [], False
+    for row in exception.splitlines():
+        line = _BRANCH.sub("", row, count=1)
+        if line.endswith(_TRACEBACK):
+            kept.append(_TRACEBACK)
+            within = True
+        elif not within:
+            continue
+        elif line.startswith(" "):
+            kept += [line] if _FRAME.fullmatch(line) else []
+        else:
+            # All until the next traceback is the message.
+            within = False
+            kept += [found[0]] if (found := _CLASS.match(line)) else []
+    return "\n".join(kept) or _HIDDEN
 
 
 async def _metrics(ask: Ask) -> bytes:
@@ -167,7 +216,11 @@ _PARTS = (
     _Part("setup.json", "the check of the set-up, as by `cordboard doctor`", _setup),
     _Part("mcp.json", "the MCP servers: state, tools, last error", _servers),
     _Part("alarms.json", "the alarms and their states", _alarms),
-    _Part("log.jsonl", "the last 5,000 lines of the log; of lines about calls, no texts", _log),
+    _Part(
+        "log.jsonl",
+        "the last 5,000 lines of the log: events, names, codes and numbers; no texts",
+        _log,
+    ),
     _Part("metrics.txt", "the page for Prometheus", _metrics),
 )
 """The files after `contents.txt`, in their order."""

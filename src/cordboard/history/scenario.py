@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,14 @@ NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 MOST_BYTES = 4_000_000
 _HEADING = """\
 A scenario made from a recorded call; `cordboard call --scenario FILE` plays it.
-Long numbers, e-mail addresses, the caller's name and secrets are replaced. Other names, and numbers
-in words, are as they were said: read it before you share it.
+Long numbers, dates, e-mail addresses and the caller's name are replaced. Other names, spoken
+secrets, and numbers in words are as they were said: read it before you share it.
 """
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff\u2028\u2029\ud800-\udfff]")
 """Characters that a YAML file does not hold, or not as they are."""
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NUMBER = re.compile(r"\+?\d(?:[ ()./-]{0,2}\d){4,}")
-"""Five digits and more, also with separators: telephone, customer and card numbers."""
+_NUMBER = re.compile(r"\+?\d(?:[\s()./,:;_\u2010-\u2015-]{0,3}\d){4,}")
+"""Five digits and more, also with separators: telephone and card numbers, dates of birth."""
+_WORD_OF_NAME = re.compile(r"[^\W\d_]{3,}")
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _MOST_NUMBER = 9_999
 """Greatest number of a tool's arguments and answers that is kept: as many digits as above."""
@@ -130,16 +130,20 @@ def _interrupts_after(before: Turn | None, turn: Turn) -> int | None:
 class Redaction:
     """Replaces what may tell who a caller is."""
 
-    def __init__(self, names: Iterable[str], numbers: Iterable[str]) -> None:
-        words = [re.escape(each) for each in (*names, *numbers) if len(each) > 1]
-        self._known = re.compile("|".join(words), re.IGNORECASE) if words else None
+    def __init__(self, names: Sequence[str], numbers: Sequence[str]) -> None:
+        known = {each.strip() for each in (*names, *numbers)}
+        known |= {word for name in names for word in _WORD_OF_NAME.findall(name)}
+        # The longest first, so that a whole name is replaced once.
+        words = [re.escape(each) for each in sorted(known, key=len, reverse=True) if len(each) > 1]
+        pattern = rf"(?<!\w)(?:{'|'.join(words)})(?!\w)"
+        self._known = re.compile(pattern, re.IGNORECASE) if words else None
 
     def text(self, text: str) -> str:
         """Return a text with zeros for the digits of long numbers, and stand-ins for the rest."""
         text = _NO_TEXT.sub(" ", text)
         if self._known is not None:
             text = self._known.sub(
-                lambda found: "NAME" if found[0][-1:].isalpha() else _zeros(found), text
+                lambda found: "NAME" if any(map(str.isalpha, found[0])) else _zeros(found), text
             )
         return _NUMBER.sub(_zeros, _EMAIL.sub("name@example.org", text))
 
@@ -156,12 +160,12 @@ class Redaction:
             return [self._value(each) for each in value]
         if isinstance(value, int | float) and not -_MOST_NUMBER <= value <= _MOST_NUMBER:
             return 0
-        return value
+        # More digits would tell a place to the metre.
+        return round(value, 2) if isinstance(value, float) else value
 
 
 def _zeros(found: re.Match[str]) -> str:
-    """Return the text with zeros for its digits; days stay."""
-    return found[0] if _DATE.fullmatch(found[0]) else re.sub(r"\d", "0", found[0])
+    return re.sub(r"\d", "0", found[0])
 
 
 def scenario_text(scenario: Scenario) -> str:

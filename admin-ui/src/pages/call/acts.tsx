@@ -1,6 +1,6 @@
 // What one can do with a call: go on to the next one, take it along, make a test of it, erase it.
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useEffect, useEffectEvent, useState } from "react";
 
 import { get, type Schema, sentence, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
@@ -178,10 +178,11 @@ function Erase({ id, onClose }: { id: string; onClose: () => void }) {
     },
   });
   const { mutate: ask } = plan;
+  const onRefused = useEffectEvent(() => onClose());
   useEffect(() => {
     // Says first what would go; nothing is erased.
-    ask({ body: { call: id, number: "", dry_run: true } }, { onError: onClose });
-  }, [ask, id, onClose]);
+    ask({ body: { call: id, number: "", dry_run: true } }, { onError: () => onRefused() });
+  }, [ask, id]);
   // The password dialog asks first, if it has to; until then there is nothing to confirm.
   if (!plan.data) return null;
   return (

@@ -40,9 +40,11 @@ function useChange<P extends "notes" | "tags" | "review">(
 }
 
 export function NotesTab({ shown }: { shown: Shown }) {
+  // By its own fields: a tag or a note must not throw away a review that is being written.
+  const { review, review_why: why, reviewed_by: by } = shown.call.notes;
   return (
     <div className="grid gap-6 px-4 pb-4">
-      <Review shown={shown} key={shown.call.notes_revision} />
+      <Review shown={shown} key={JSON.stringify([review, why, by])} />
       <Tags shown={shown} />
       <NoteList shown={shown} />
     </div>

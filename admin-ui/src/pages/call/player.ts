@@ -37,6 +37,8 @@ export class Player {
   readonly #lookers = new Set<() => void>();
   #state = START;
   #position: number;
+  /** Where to begin once the sound is there; null: it is there, or nobody asked for it. */
+  #wanted: number | null = null;
   #silences: readonly Span[] = [];
   #frame = 0;
 
@@ -58,6 +60,7 @@ export class Player {
 
   /** The present position. */
   get time(): number {
+    if (this.#wanted !== null) return this.#wanted;
     if (this.#audio === null || this.#audio.readyState === 0) return this.#position;
     return this.#began + this.#audio.currentTime * 1000;
   }
@@ -77,9 +80,16 @@ export class Player {
   }
 
   toggle(): void {
-    if (this.#audio === null) return;
-    if (this.#audio.paused) void this.#play();
-    else this.#audio.pause();
+    const audio = this.#audio;
+    if (audio === null) return;
+    // While another source loads, the element is paused whatever was asked for.
+    const playing = this.#wanted === null ? !audio.paused : this.#state.playing;
+    if (!playing) {
+      void this.#play();
+      return;
+    }
+    audio.pause();
+    this.#show({ playing: false });
   }
 
   async playFrom(time: number): Promise<void> {
@@ -89,7 +99,9 @@ export class Player {
 
   seek(time: number): void {
     this.#position = Math.max(0, time);
-    if (this.#audio !== null && this.#audio.readyState > 0) {
+    if (this.#wanted !== null) {
+      this.#wanted = this.#position;
+    } else if (this.#audio !== null && this.#audio.readyState > 0) {
       this.#audio.currentTime = Math.max(0, (time - this.#began) / 1000);
     }
     this.#tell();
@@ -118,7 +130,10 @@ export class Player {
   close(): void {
     cancelAnimationFrame(this.#frame);
     if (this.#audio === null) return;
+    this.#position = this.time;
+    this.#wanted = null;
     this.#audio.pause();
+    this.#show({ playing: false });
     this.#audio.removeAttribute("src");
     this.#audio.load(); // ends the download
   }
@@ -145,18 +160,22 @@ export class Player {
     audio.muted = !caller && !agent;
     const track = caller === agent ? "both" : caller ? "caller" : "agent";
     const source = `${this.#address}?track=${track}`;
-    if (audio.getAttribute("src") === source) return;
-    const [time, playing] = [this.time, this.#state.playing];
+    if (audio.getAttribute("src") === source && !this.#state.failed) return;
+    this.#wanted = this.time;
+    if (this.#state.failed) this.#show({ failed: false });
     audio.src = source;
     audio.onloadedmetadata = () => {
       audio.playbackRate = this.#state.rate;
+      const time = this.#wanted ?? this.#position;
+      this.#wanted = null;
       this.seek(time);
-      if (playing) void this.#play();
+      if (this.#state.playing) void this.#play();
     };
   }
 
   async #play(): Promise<void> {
     if (this.#audio === null) return;
+    if (this.#state.failed) this.#load();
     try {
       await this.#audio.play();
     } catch (error) {

@@ -1,7 +1,7 @@
 // What a person can do in a live call: end it, transfer the caller, flag the moment, say or hint.
-import { type FormEvent, type KeyboardEvent, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
 
-import { useGet, useSend } from "../../app/api.ts";
+import { Refused, useGet, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
@@ -12,14 +12,37 @@ import { words } from "../../words/live.ts";
 
 const acts = words.acts;
 
-/** A request that is sent again, by whatever lies between, must not be carried out twice. */
-const once = () => ({ "Idempotency-Key": `${Date.now()}-${Math.random().toString(36).slice(2)}` });
+/**
+ * A request that is sent again, also by a person whom no answer reached, must not be carried out
+ * twice: its key stays until an answer comes or the content is another.
+ */
+function useOnce() {
+  const last = useRef({ content: "", key: "" });
+  const headers = (...content: unknown[]) => {
+    const text = JSON.stringify(content);
+    if (last.current.content !== text) {
+      const key = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+      last.current = { content: text, key };
+    }
+    return { "Idempotency-Key": last.current.key };
+  };
+  const done = () => {
+    last.current = { content: "", key: "" };
+  };
+  // The engine gives a refusal again to the same key, so the next try needs another one.
+  const onError = (error: Error) => {
+    if (error instanceof Refused && error.status < 500) done();
+  };
+  return { headers, done, kept: { onError } };
+}
 
 export function EndButton({ call_id }: { call_id: string }) {
   const [asks, setAsks] = useState(false);
   const [reason, setReason] = useState("");
+  const once = useOnce();
   const end = useSend("post", "/api/v1/calls/{call_id}/hangup", {
     onDone: () => {
+      once.done();
       setAsks(false);
       toast(acts.ended);
     },
@@ -47,7 +70,12 @@ export function EndButton({ call_id }: { call_id: string }) {
           }
           confirm={acts.endYes}
           busy={end.isPending}
-          onConfirm={() => end.mutate({ path: { call_id }, body: { reason }, headers: once() })}
+          onConfirm={() =>
+            end.mutate(
+              { path: { call_id }, body: { reason }, headers: once.headers(call_id, reason) },
+              once.kept,
+            )
+          }
           onClose={() => setAsks(false)}
         />
       )}
@@ -58,8 +86,10 @@ export function EndButton({ call_id }: { call_id: string }) {
 export function TransferButton({ call_id }: { call_id: string }) {
   const [to, setTo] = useState<string | null>(null);
   const uses = useGet("/api/v1/config/uses", {}, { staleTime: 60_000 });
+  const once = useOnce();
   const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", {
     onDone: () => {
+      once.done();
       toast(acts.transferred(to ?? ""));
       setTo(null);
     },
@@ -86,7 +116,10 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.transferYes(to)}
           busy={transfer.isPending}
           onConfirm={() =>
-            transfer.mutate({ path: { call_id }, body: { destination: to }, headers: once() })
+            transfer.mutate(
+              { path: { call_id }, body: { destination: to }, headers: once.headers(call_id, to) },
+              once.kept,
+            )
           }
           onClose={() => setTo(null)}
         />
@@ -140,14 +173,17 @@ export function Composer({ call_id }: { call_id: string }) {
   const [text, setText] = useState("");
   const [interrupt, setInterrupt] = useState(false);
   const path = { call_id };
+  const once = useOnce();
   const say = useSend("post", "/api/v1/calls/{call_id}/say", {
     onDone: ({ state }) => {
+      once.done();
       setText("");
       toast(state === "begun" ? acts.begun : acts.willSay);
     },
   });
   const hint = useSend("post", "/api/v1/calls/{call_id}/hint", {
     onDone: () => {
+      once.done();
       setText("");
       toast(acts.hinted);
     },
@@ -155,8 +191,13 @@ export function Composer({ call_id }: { call_id: string }) {
   const busy = say.isPending || hint.isPending;
   const send = () => {
     if (text.trim() === "" || busy) return;
-    if (kind === "say") say.mutate({ path, body: { text, interrupt }, headers: once() });
-    else hint.mutate({ path, body: { text }, headers: once() });
+    if (kind === "say") {
+      const headers = once.headers(call_id, kind, text, interrupt);
+      say.mutate({ path, body: { text, interrupt }, headers }, once.kept);
+    } else {
+      const headers = once.headers(call_id, kind, text);
+      hint.mutate({ path, body: { text }, headers }, once.kept);
+    }
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;

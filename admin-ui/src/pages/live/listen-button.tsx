@@ -21,9 +21,17 @@ export function useListening(call_id: string) {
     listening.current = undefined;
     setDelay(null);
   };
-  useEffect(() => () => listening.current?.stop(), []);
+  const gone = useRef(false);
+  useEffect(() => {
+    gone.current = false;
+    return () => {
+      gone.current = true;
+      listening.current?.stop();
+    };
+  }, []);
   const ticket = useSend("post", "/api/v1/calls/{call_id}/listen", {
     onDone: ({ ticket: value }) => {
+      if (gone.current) return; // the panel was closed meanwhile
       listening.current?.stop();
       listening.current = new Listening(call_id, value, {
         began: setDelay,

@@ -61,8 +61,22 @@ export class Listening {
 
   #begin(hearing: Hearing): void {
     this.#hearing = hearing;
+    try {
+      this.#open(hearing.rate);
+    } catch {
+      // This browser has no loudspeaker, or not at this rate.
+      this.stop();
+      this.#listener.ended("refused");
+      return;
+    }
+    this.#listener.began(hearing.delay_ms);
+  }
+
+  #open(rate: number): void {
     // At the rate of the sound: frames that are resampled one by one would click at their edges.
-    const context = new AudioContext({ sampleRate: hearing.rate });
+    const context = new AudioContext({ sampleRate: rate });
+    this.#context = context;
+    void context.resume(); // it may have been made too long after the press
     const entry = context.createChannelSplitter(2);
     for (const [channel, side] of (["caller", "agent"] as const).entries()) {
       const gain = context.createGain();
@@ -71,9 +85,7 @@ export class Listening {
       entry.connect(gain, channel).connect(place).connect(context.destination);
       this.#gains[side] = gain;
     }
-    this.#context = context;
     this.#entry = entry;
-    this.#listener.began(hearing.delay_ms);
   }
 
   #play(content: ArrayBuffer, { encoding, rate }: Hearing): void {
