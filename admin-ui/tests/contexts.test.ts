@@ -298,6 +298,43 @@ describe("draft", () => {
     expect(draft.state()).toMatchObject({ text: "a+2", refusal: "" });
   });
 
+  test("an edit is pending until no newer one waits either", async () => {
+    const seen: [string, boolean][] = [];
+    draft.subscribe(() => seen.push([draft.state().text, draft.state().pending]));
+    draft.edit(set(["x"], "1"));
+    draft.edit(set(["x"], "2"));
+    await desk.next();
+    expect(seen.at(-1)).toEqual(["a+1", true]);
+    await desk.next();
+    expect(seen.at(-1)).toEqual(["a+1+2", false]);
+    expect(seen, "never the last text while it is pending").not.toContainEqual(["a+1+2", true]);
+    desk.failure = new Error("contexts.a is an alias");
+    draft.edit(set(["x"], "3"));
+    expect(draft.state().pending).toBe(true);
+    await desk.next();
+    expect(draft.state().pending, "refused").toBe(false);
+  });
+
+  test("who leaves takes the edits along that are under way, wait or come at that moment", async () => {
+    draft.edit(set(["x"], "1"));
+    draft.edit(set(["y"], "2"));
+    const settled = draft.settle().then(() => draft.close());
+    draft.edit(set(["z"], "3"));
+    await desk.next();
+    await desk.next();
+    await settled;
+    expect(desk.asked.at(-1)).toBe("save a+1+2+3");
+  });
+
+  test("without a connection leaving does not wait, and the edits stay pending", async () => {
+    desk.failure = new TypeError("no connection");
+    draft.edit(set(["x"], "1"));
+    const settled = draft.settle();
+    await desk.next();
+    await settled;
+    expect(draft.state()).toMatchObject({ text: "a", pending: true });
+  });
+
   test("a draft is saved by itself soon after the last change", async () => {
     draft.typed("ab");
     expect(draft.state().saved).toBe("waiting");

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
@@ -162,13 +162,59 @@ def test_of_two_editors_the_second_gets_both_changes_and_decides_where_they_clas
     axe(mine)
     shoot(mine, "contexts-conflict")
     take.click()
-    mine.get_by_label("Why?").fill("Both of us")
-    mine.get_by_role("button", name="Publish", exact=True).click()
+    mine.get_by_role("dialog").get_by_role("button", name="Close").click()
+    mine.get_by_role("button", name="Undo").click()  # must not take the other's change back
+    publish(mine, "Both of us")
     in_force(mine)
     expected = before.replace("Booking desk.", "Rooms.").replace(
         "Weather desk. Which aerodrome?", "Mine."
     )
     assert own_hotel.config.read_text() == expected
+
+
+def test_texts_whose_secrets_differ_are_merged_by_hand_from_the_file_as_it_is(
+    open_page: OpenPage, own_hotel: Hotel, before: str
+) -> None:
+    """The number of a secret in the draft may mean another one in the file."""
+    page = open_page("admin", "/contexts/weather", hotel=own_hotel)
+    form_of(page).get_by_label("Greeting", exact=True).fill("Mine.")
+    draft_saved(page)
+    theirs = before.replace("sk-in-clear-4f2a9", "sk-of-somebody-else-77c1")
+    own_hotel.config.write_text(theirs)
+    publish(page, "I was second")
+    dialog = page.get_by_role("dialog", name="Somebody was faster")
+    expect(dialog.get_by_role("textbox", name="Your draft")).to_contain_text("Mine.")
+    merged = dialog.get_by_role("textbox", name="Your text after merging")
+    expect(merged).to_contain_text("Weather desk.")
+    take = dialog.get_by_role("button", name="Take the merged text")
+    expect(take).to_be_disabled()
+    merged.locator(".cm-changedLine").click()
+    page.keyboard.press("End")
+    page.keyboard.type("  # by hand")
+    take.click()
+    page.get_by_label("Why?").fill("Both")
+    page.get_by_role("button", name="Publish", exact=True).click()
+    in_force(page)
+    greeting = 'greeting: "Weather desk. Which aerodrome?"'
+    expected = theirs.replace(greeting, f"{greeting}  # by hand")
+    assert own_hotel.config.read_text() == expected
+
+
+def test_an_edit_that_is_under_way_is_not_lost_when_the_page_is_left(
+    open_page: OpenPage, own_hotel: Hotel
+) -> None:
+    page = open_page("operator", "/contexts/reception", hotel=own_hotel)
+    held: list[Route] = []
+    page.route("**/api/v1/config/edit", lambda route: held.append(route))
+    with page.expect_request("**/api/v1/config/edit"):
+        form_of(page).get_by_label("Prompt", exact=True).fill("Be brief.")
+    page.get_by_role("link", name="Live").click()
+    for route in held:
+        route.continue_()
+    leave = page.get_by_role("dialog", name="Leave with an unpublished draft?")
+    expect(leave).to_contain_text("The draft stays saved")
+    leave.get_by_role("button", name="Discard the draft").click()
+    expect(page).to_have_url(re.compile("/live$"))
 
 
 def test_a_draft_outlives_its_tab_and_is_not_left_behind_unnoticed(

@@ -171,6 +171,11 @@ def test_every_way_out_of_a_call_releases_the_microphone(
         expect(page.get_by_text(told)).to_be_visible()
         page.wait_for_function(RELEASED)
     call(page, "Call again")
+    page.get_by_role("tab", name="Chat").click()
+    page.wait_for_function(RELEASED)
+    page.get_by_role("tab", name="Call").click()
+    expect(page.get_by_text("You hung up")).to_be_visible()
+    call(page, "Call again")
     call_id = page.evaluate("sockets.at(-1).url.split('/').at(-1)")
     page.evaluate(ASK, ["POST", f"/calls/{call_id}/hangup", {}])
     expect(page.get_by_text("The agent hung up.")).to_be_visible()
@@ -186,7 +191,7 @@ def test_every_way_out_of_a_call_releases_the_microphone(
     page.get_by_role("link", name="Engine", exact=True).click()
     expect(page).to_have_url(re.compile("/engine$"))
     page.wait_for_function(RELEASED)
-    assert page.evaluate("streams.length") == 6
+    assert page.evaluate("streams.length") == 7
 
 
 def test_a_draft_is_tried_in_writing_with_an_approval_and_ends_with_the_page(

@@ -140,6 +140,8 @@ export class BrowserCall {
     const wanted = device ? { ...processing, deviceId: { exact: device } } : processing;
     const stream = await navigator.mediaDevices.getUserMedia({ audio: wanted });
     this.#tracks = stream.getTracks();
+    // The person may have muted the call while the browser asked for the microphone.
+    for (const track of this.#tracks) track.enabled = !this.#view.muted;
     this.#keep(() => {
       for (const track of this.#tracks) track.stop();
     });

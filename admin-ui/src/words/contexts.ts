@@ -153,7 +153,8 @@ export const words = {
     merged: "Both changes touch different lines. This is the merged text:",
     clashes: (count: number) =>
       `${plural(count, "place was", "places were")} changed by both. Decide for each:`,
-    byHand: "The texts could not be merged. Change the right side by hand; nothing is lost.",
+    byHand:
+      "The texts could not be merged. Bring your changes into the right side, which begins as the file is now. Leave its secrets as they are: yours have other numbers.",
     theirs: "Theirs",
     ours: "Yours",
     both: "Both",
@@ -162,6 +163,7 @@ export const words = {
     nothing: "(no lines)",
     compare: "The file now, and your text after merging",
     left: "The file now",
+    leftByHand: "Your draft",
     right: "Your text after merging",
     take: "Take the merged text",
     undecided: "Decide each place first.",

@@ -1,5 +1,5 @@
 // Lists and maps of the form.
-import { useState } from "react";
+import { type MouseEvent, useState } from "react";
 
 import { Button, IconButton } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
@@ -65,7 +65,7 @@ function AddItem(props: {
   onAdd: (item: unknown) => void;
 }) {
   const { inner, label, taken, onAdd } = props;
-  const { root, names } = useForm();
+  const { root, names, pending } = useForm();
   const kind = kindOf(root, inner);
   const known = inner.reference
     ? names(inner.reference)
@@ -75,7 +75,14 @@ function AddItem(props: {
   if (!known) {
     return (
       <div>
-        <Button small look="quiet" icon="plus" onClick={() => onAdd(newValue(root, inner))}>
+        <Button
+          small
+          look="quiet"
+          icon="plus"
+          disabled={pending}
+          onMouseDown={keepFocus}
+          onClick={() => onAdd(newValue(root, inner))}
+        >
           {words.addItem}
         </Button>
       </div>
@@ -88,7 +95,7 @@ function AddItem(props: {
       aria-label={`${words.addItem}: ${label}`}
       aria-invalid={false}
       value=""
-      onValue={(name) => name && onAdd(name)}
+      onValue={(name) => name && !pending && onAdd(name)}
       options={[
         { value: "", label: `${words.addItem}…` },
         ...options.map((each) => ({ value: each, label: each })),
@@ -108,7 +115,7 @@ export function Items({
   kind: Kind & { is: "list" };
   label: string;
 }) {
-  const { root, tree, readOnly, edit } = useForm();
+  const { root, tree, readOnly, pending, edit } = useForm();
   const value = at(tree, path);
   const items: unknown[] = Array.isArray(value) ? value : [];
   return (
@@ -137,6 +144,8 @@ export function Items({
           <Button
             small
             icon="plus"
+            disabled={pending}
+            onMouseDown={keepFocus}
             onClick={() => {
               const item = newValue(root, kind.items);
               edit(
@@ -152,22 +161,38 @@ export function Items({
   );
 }
 
+/** A field left by the press of a button would hand in its text, and disable the button before its click. */
+function keepFocus(event: MouseEvent): void {
+  event.preventDefault();
+}
+
+/** They go by the place in the list, which is old while a change waits. */
 function ItemActions(props: { path: Path; index: number; count: number; what: string }) {
   const { path, index, count, what } = props;
-  const { edit } = useForm();
+  const { edit, pending } = useForm();
   const move = (to: number) => edit({ op: "move", path: [...path, index], index: to });
   return (
     <Menu
       trigger={<IconButton label={`${words.moreActions}: ${what}`} icon="more" small />}
       items={[
-        { label: words.up, icon: "up", disabled: index === 0, onSelect: () => move(index - 1) },
+        {
+          label: words.up,
+          icon: "up",
+          disabled: pending || index === 0,
+          onSelect: () => move(index - 1),
+        },
         {
           label: words.down,
           icon: "down",
-          disabled: index === count - 1,
+          disabled: pending || index === count - 1,
           onSelect: () => move(index + 1),
         },
-        { label: words.remove, icon: "trash", onSelect: () => edit(removeAt([...path, index])) },
+        {
+          label: words.remove,
+          icon: "trash",
+          disabled: pending,
+          onSelect: () => edit(removeAt([...path, index])),
+        },
       ]}
     />
   );

@@ -1,6 +1,6 @@
 // Two texts side by side. A chunk of its own: only conflicts need it.
 import { MergeView } from "@codemirror/merge";
-import { EditorState } from "@codemirror/state";
+import { EditorState, Text } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 
 import { difference, yamlBase } from "./editor.ts";
@@ -37,7 +37,8 @@ export function compare(parent: HTMLElement, options: CompareOptions) {
     setRight: (text: string) => {
       const { state } = view.b;
       const change = difference(state.doc.toString(), state.toText(text).toString());
-      if (change) view.b.dispatch({ changes: { ...change, insert: state.toText(change.insert) } });
+      if (!change) return;
+      view.b.dispatch({ changes: { ...change, insert: Text.of(change.insert.split("\n")) } });
     },
     destroy: () => view.destroy(),
   };

@@ -11,7 +11,7 @@ import { type Conflict, decided, type Side } from "./merge.ts";
 
 export interface ConflictProps {
   clash: Clash;
-  /** The draft, for texts that cannot be merged. */
+  /** The draft, to be looked at where the texts cannot be merged. */
   text: string;
   onMerged: (text: string) => void;
   onClose: () => void;
@@ -20,26 +20,27 @@ export interface ConflictProps {
 export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps) {
   const { theirs, withOurs, conflicts } = clash;
   const [sides, setSides] = useState<readonly (Side | undefined)[]>([]);
-  const [merged, setMerged] = useState(withOurs ?? text);
+  // By hand one changes their text: the secrets of the draft have other numbers there.
+  const byHand = withOurs === undefined;
+  const [merged, setMerged] = useState(withOurs ?? theirs);
   const versions = useGet("/api/v1/config/versions", { query: { limit: 1 } });
   const who = versions.data?.versions[0]?.who || words.conflict.somebody;
   const open = conflicts.filter((_, index) => !sides[index]).length;
   const decide = (index: number, side: Side) => {
     const next = conflicts.map((_, each) => (each === index ? side : sides[each]));
     setSides(next);
-    if (withOurs !== undefined) setMerged(decided(withOurs, conflicts, next));
+    if (!byHand) setMerged(decided(withOurs, conflicts, next));
   };
-  const about =
-    withOurs === undefined
-      ? words.conflict.byHand
-      : conflicts.length === 0
-        ? words.conflict.merged
-        : words.conflict.clashes(conflicts.length);
+  const about = byHand
+    ? words.conflict.byHand
+    : conflicts.length === 0
+      ? words.conflict.merged
+      : words.conflict.clashes(conflicts.length);
   return (
     <Dialog title={words.conflict.title} about={words.conflict.about(who)} wide onClose={onClose}>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
         <p>{about}</p>
-        {withOurs !== undefined &&
+        {!byHand &&
           conflicts.map((each, index) => (
             <Choice
               key={each.at}
@@ -49,17 +50,16 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
             />
           ))}
         <Compare
-          theirs={theirs}
+          left={byHand ? text : theirs}
+          leftLabel={byHand ? words.conflict.leftByHand : words.conflict.left}
           merged={merged}
-          onMerged={withOurs === undefined ? setMerged : undefined}
+          onMerged={byHand ? setMerged : undefined}
         />
         <div className="flex items-center justify-end gap-3">
-          {withOurs !== undefined && open > 0 && (
-            <span className="text-muted">{words.conflict.undecided}</span>
-          )}
+          {!byHand && open > 0 && <span className="text-muted">{words.conflict.undecided}</span>}
           <Button
             look="primary"
-            disabled={withOurs !== undefined && open > 0}
+            disabled={byHand ? merged === theirs : open > 0}
             onClick={() => onMerged(merged)}
           >
             {words.conflict.take}
@@ -131,14 +131,15 @@ function Lines({ label, text, lit = false }: { label: string; text: string; lit?
 
 /** Both texts side by side; loaded when it is needed. `onMerged`: the right one is merged by hand. */
 function Compare(props: {
-  theirs: string;
+  left: string;
+  leftLabel: string;
   merged: string;
   onMerged: ((text: string) => void) | undefined;
 }) {
-  const { theirs, merged, onMerged } = props;
+  const { left, leftLabel, merged, onMerged } = props;
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<{ setRight: (text: string) => void; destroy: () => void } | null>(null);
-  const [begin] = useState({ left: theirs, right: merged, onRight: onMerged });
+  const [begin] = useState({ left, leftLabel, right: merged, onRight: onMerged });
   const wanted = useRef(merged);
   wanted.current = merged;
   useEffect(() => {
@@ -147,7 +148,6 @@ function Compare(props: {
       if (over || !place.current) return;
       view.current = compare(place.current, {
         ...begin,
-        leftLabel: words.conflict.left,
         rightLabel: words.conflict.right,
       });
       view.current.setRight(wanted.current);
@@ -161,7 +161,7 @@ function Compare(props: {
   return (
     <section aria-label={words.conflict.compare}>
       <div className="grid grid-cols-2 gap-3 text-xs font-medium text-muted">
-        <h3>{words.conflict.left}</h3>
+        <h3>{leftLabel}</h3>
         <h3>{words.conflict.right}</h3>
       </div>
       <div ref={place} className="mt-1 h-64 overflow-auto rounded-md border border-line" />

@@ -55,7 +55,7 @@ export async function textDifference(
 
 /** True if the same request may succeed in a moment. */
 export function isPassing(error: unknown): boolean {
-  if (error instanceof Refused) return [408, 429, 503].includes(error.status);
+  if (error instanceof Refused) return [408, 429, 502, 503, 504].includes(error.status);
   return error instanceof TypeError; // no connection
 }
 

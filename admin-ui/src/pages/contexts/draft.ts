@@ -39,6 +39,8 @@ export interface State {
   /** Why the last change by the form was refused, or the engine cannot be reached. */
   readonly refusal: string;
   readonly saved: "saved" | "waiting" | "failed";
+  /** True while a change by the form is not in the text yet. */
+  readonly pending: boolean;
   /** True if the file has changed since the draft was begun. */
   readonly stale: boolean;
 }
@@ -56,6 +58,9 @@ export class Draft {
   #listeners = new Set<() => void>();
   #edits: Edit[] = [];
   #asking = false;
+  #asked: Promise<void> = Promise.resolve();
+  /** True while the engine makes an edit. */
+  #editing = false;
   #checkDue = false;
   /** True after a passing failure, until it is time for another attempt. */
   #resting = false;
@@ -92,7 +97,8 @@ export class Draft {
       if (one.op === "set" && last?.op === "set" && same(one.path, last.path)) this.#edits.pop();
       this.#edits.push(one);
     }
-    void this.#ask();
+    this.#set({});
+    this.#ask();
   }
 
   /** Go on from another version, after a publish or a merge. */
@@ -107,6 +113,14 @@ export class Draft {
   async flush(): Promise<void> {
     await this.#saving;
     if (this.#state.saved !== "saved" && !this.closed) await this.#save();
+  }
+
+  /** Bring what waits into the text, as far as the engine can be reached now, and save it. */
+  async settle(): Promise<void> {
+    // Waits once in any case: a field that goes away at this moment still hands in its last words.
+    do await this.#asked;
+    while (this.#asking);
+    await this.flush();
   }
 
   /** Nothing is asked or saved any more; returns when a save that was under way is over. */
@@ -125,12 +139,15 @@ export class Draft {
   #checkIn(wait: number): void {
     this.#later("check", wait, () => {
       this.#checkDue = true;
-      void this.#ask();
+      this.#ask();
     });
   }
 
-  async #ask(): Promise<void> {
-    if (this.#asking) return;
+  #ask(): void {
+    if (!this.#asking) this.#asked = this.#askAll();
+  }
+
+  async #askAll(): Promise<void> {
     this.#asking = true;
     try {
       while (!this.#resting && (this.#edits.length || this.#checkDue)) await this.#askOnce();
@@ -143,9 +160,11 @@ export class Draft {
     const { text, base } = this.#state;
     const edits = this.#edits.splice(0);
     this.#checkDue = false;
+    this.#editing = edits.length > 0;
     try {
       if (edits.length) {
         const edited = await this.#desk.edit(text, base, edits);
+        this.#editing = false;
         if (this.#state.text === text) this.#editedAs(edited);
         else this.#edits.unshift(...edits); // once more, for the text as it is now
       } else {
@@ -154,6 +173,7 @@ export class Draft {
           this.#set({ ...verdictIn(verdict, text, this.#state), refusal: "" });
       }
     } catch (error) {
+      this.#editing = false;
       this.#refused(error, edits);
     }
   }
@@ -165,14 +185,15 @@ export class Draft {
 
   #refused(error: unknown, edits: readonly Edit[]): void {
     const refusal = error instanceof Error ? error.message : String(error);
+    const again = this.#passing(error);
+    if (again) this.#edits.unshift(...edits);
     this.#set({ refusal });
-    if (!this.#passing(error)) return;
-    this.#edits.unshift(...edits);
+    if (!again) return;
     this.#checkDue ||= edits.length === 0;
     this.#resting = true;
     this.#later("again", AGAIN_AFTER_MS, () => {
       this.#resting = false;
-      void this.#ask();
+      this.#ask();
     });
   }
 
@@ -200,7 +221,8 @@ export class Draft {
   }
 
   #set(more: Partial<State>): void {
-    this.#state = { ...this.#state, ...more };
+    const pending = this.#editing || this.#edits.length > 0;
+    this.#state = { ...this.#state, ...more, pending };
     for (const listener of this.#listeners) listener();
   }
 }
@@ -224,6 +246,7 @@ function begun(begin: Begin): State {
     checked: begin.text === begin.original,
     refusal: "",
     saved: "saved",
+    pending: false,
     stale: begin.stale,
   };
 }

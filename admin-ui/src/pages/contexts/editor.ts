@@ -25,6 +25,7 @@ import {
   type Extension,
   StateEffect,
   StateField,
+  Text,
 } from "@codemirror/state";
 import {
   Decoration,
@@ -79,7 +80,7 @@ export class YamlEditor {
     const change = difference(state.doc.toString(), state.toText(text).toString());
     if (!change) return;
     this.#view.dispatch({
-      changes: { ...change, insert: state.toText(change.insert) },
+      changes: { ...change, insert: Text.of(change.insert.split("\n")) },
       annotations: isolateHistory.of("full"),
       userEvent: "input.form",
     });

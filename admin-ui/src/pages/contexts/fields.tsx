@@ -473,7 +473,8 @@ function InText({ path }: { path: Path }) {
 
 /** What is being typed: it counts after a pause, or when the field is left. */
 export function useTyped<T>(given: T, onValue: (value: T) => void) {
-  const [typed, setTyped] = useState<{ value: T; from: T } | null>(null);
+  const { pending } = useForm();
+  const [typed, setTyped] = useState<{ value: T } | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const waiting = useRef<{ value: T } | null>(null);
   const commit = () => {
@@ -486,15 +487,15 @@ export function useTyped<T>(given: T, onValue: (value: T) => void) {
   // A field that goes away, such as at a jump to another part, does not take its last words with it.
   useEffect(() => () => latest.current(), []);
   const shownFor = useRef(given);
-  if (shownFor.current !== given) {
+  if (shownFor.current !== given && !pending) {
     shownFor.current = given;
-    // The engine's text has come back: it counts, except for what was typed since.
+    // The engine's text has come back, with all edits: it counts, except for what was typed since.
     if (typed && !waiting.current) setTyped(null);
   }
   return {
     value: typed ? typed.value : given,
     change: (value: T) => {
-      setTyped({ value, from: given });
+      setTyped({ value });
       waiting.current = { value };
       clearTimeout(timer.current);
       timer.current = setTimeout(() => latest.current(), COMMIT_AFTER_MS);

@@ -12,6 +12,8 @@ export interface Form {
   /** The values as they are written. */
   readonly tree: unknown;
   readonly readOnly: boolean;
+  /** True while a change by the form is not in `tree` yet. */
+  readonly pending: boolean;
   /** Key of the field that belongs to the lit lines; empty if none does. */
   readonly active: string;
   /** True while the cursor is in the text: its field comes into view. */

@@ -17,12 +17,18 @@ export interface LeaveDialogProps {
 
 export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDialogProps) {
   const blocker = useBlocker({
-    shouldBlockFn: ({ next }) => {
-      const { draft: taken }: Record<string, unknown> = { ...next.search };
-      return changed && !draft.closed && taken !== id; // to try it, or to another part, it goes along
+    shouldBlockFn: async ({ next }) => {
+      if (draft.closed) return false;
+      const { draft: taken, tab }: Record<string, unknown> = { ...next.search };
+      const stays = next.pathname.startsWith("/contexts") && tab !== "versions";
+      if (stays && (taken === id || !changed)) return false; // another part
+      await draft.settle();
+      const { text, original } = draft.state();
+      // To be tried, it goes along, if the engine has all of it.
+      return !draft.closed && (isUnsaved(draft) || (text !== original && taken !== id));
     },
     // The browser asks by itself when the tab is closed; only what is not saved yet would be lost.
-    enableBeforeUnload: () => draft.state().saved !== "saved",
+    enableBeforeUnload: () => isUnsaved(draft),
     withResolver: true,
   });
   if (blocker.status !== "blocked") return null;
@@ -30,8 +36,7 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
     blocker.proceed();
     onLeave();
   };
-  const saved =
-    draft.state().saved === "failed" ? words.draft.leaveUnsaved : words.draft.leaveAbout;
+  const saved = isUnsaved(draft) ? words.draft.leaveUnsaved : words.draft.leaveAbout;
   return (
     <Dialog title={words.draft.leaveTitle} about={saved} onClose={blocker.reset}>
       <div className="flex flex-wrap justify-end gap-2">
@@ -51,4 +56,9 @@ export function LeaveDialog({ draft, id, changed, onLeave, onDiscard }: LeaveDia
       </div>
     </Dialog>
   );
+}
+
+function isUnsaved(draft: Draft): boolean {
+  const { saved, pending } = draft.state();
+  return pending || saved !== "saved";
 }

@@ -229,7 +229,6 @@ function Desk({ id, config, root, begin, bar, onOver, onLeave }: DeskProps) {
         onMerged={async ({ theirs: original, digest }, text) => {
           const verdict = await deskOf(id).check(original, digest);
           draft.rebase({ text, base: digest, original, verdict, stale: false });
-          editor.current?.setText(text);
         }}
       />
       <LeaveDialog draft={draft} id={id} changed={changed} onLeave={onLeave} onDiscard={remove} />
@@ -252,7 +251,7 @@ function useDraft(id: string, begin: Begin) {
   }, [changed, search.draft, id, go]);
   useEffect(
     () => () => {
-      void draft.flush().then(() => draft.close());
+      void draft.settle().then(() => draft.close());
     },
     [draft],
   );

@@ -5,6 +5,7 @@ import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { words } from "../../words/contexts.ts";
 import { promptEditor } from "./editor.ts";
+import { useTyped } from "./fields.tsx";
 import { estimatedTokens } from "./tokens.ts";
 
 export interface PromptDialogProps {
@@ -18,17 +19,17 @@ export interface PromptDialogProps {
 
 export function PromptDialog(props: PromptDialogProps) {
   const { name, text, onText, onClose } = props;
-  const [now, setNow] = useState(text);
+  const typed = useTyped(text, onText);
   const close = () => {
-    if (now !== text) onText(now);
+    typed.commit();
     onClose();
   };
   return (
     <Dialog title={words.promptTitle(name)} about={words.promptAbout} wide onClose={close}>
-      <PromptText {...props} onText={setNow} />
+      <PromptText {...props} onText={typed.change} />
       <div className="mt-3 flex items-center justify-between gap-3">
         <span className="text-muted" title={words.tokensHint}>
-          {words.tokens(estimatedTokens(now))}
+          {words.tokens(estimatedTokens(typed.value))}
         </span>
         <Button look="primary" onClick={close}>
           {words.done}

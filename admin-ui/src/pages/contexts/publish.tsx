@@ -33,6 +33,7 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
   const may = useMay("config.publish");
   const send = useSend("put", "/api/v1/config", { quiet: true });
   const { text, base, verdict } = state;
+  const ready = verdict.in_order && state.checked && !state.pending && !state.refusal;
   const publish = () =>
     send.mutate(
       { body: { text, base, comment: comment.trim() } },
@@ -52,13 +53,14 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
         <TextChanges state={state} />
         <OnThePhone />
         {refused && <Refusal error={refused} />}
+        {state.refusal && <p className="text-bad">{state.refusal}</p>}
         {!verdict.in_order && <p className="text-bad">{words.publish.notInOrder}</p>}
         {may ? (
           <form
             className="flex flex-wrap items-end gap-3 border-t border-line pt-3"
             onSubmit={(event) => {
               event.preventDefault();
-              if (comment.trim()) publish();
+              if (comment.trim() && ready) publish();
             }}
           >
             <div className="min-w-64 flex-1">
@@ -75,7 +77,7 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
               type="submit"
               look="primary"
               busy={send.isPending}
-              disabled={!comment.trim() || !verdict.in_order || !state.checked}
+              disabled={!comment.trim() || !ready}
               className="mb-5"
             >
               {words.publish.confirm}

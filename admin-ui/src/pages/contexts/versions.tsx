@@ -74,6 +74,7 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
       {restoring && (
         <Restore
           version={restoring}
+          base={versions.find((each) => each.in_file)?.digest ?? ""}
           onClose={() => setRestoring(undefined)}
           onRestored={(report) => {
             setRestoring(undefined);
@@ -201,10 +202,12 @@ function Comparison(props: {
 
 function Restore(props: {
   version: Version;
+  /** Digest of the file as the list shows it; empty if the list does not have it. */
+  base: string;
   onRestored: (report: Published) => void;
   onClose: () => void;
 }) {
-  const { version, onRestored, onClose } = props;
+  const { version, base, onRestored, onClose } = props;
   const [comment, setComment] = useState("");
   const queries = useQueryClient();
   const send = useSend("post", "/api/v1/config/versions/{version}/restore", {
@@ -224,10 +227,10 @@ function Restore(props: {
         className="grid gap-3"
         onSubmit={(event) => {
           event.preventDefault();
-          send.mutate({
-            path: { version: version.digest },
-            body: { comment: comment.trim(), base: "" },
-          });
+          send.mutate(
+            { path: { version: version.digest }, body: { comment: comment.trim(), base } },
+            { onError: () => void queries.invalidateQueries({ queryKey: keyOf(PATH) }) },
+          );
         }}
       >
         <Field

@@ -83,6 +83,7 @@ export function Workbench(props: WorkbenchProps) {
         />
         {hasText && (
           <YamlPane
+            key={state.base} // after a merge, undo must not take the others' change back
             draft={draft}
             state={state}
             readOnly={readOnly}
@@ -129,6 +130,7 @@ function useFormOf(
     root,
     tree,
     readOnly,
+    pending: state.pending,
     active: active ? dotted(active.path) : "",
     follows: active?.from === "text",
     problems: useByKey(state),

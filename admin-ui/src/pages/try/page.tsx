@@ -1,6 +1,6 @@
 // Try an agent: the configuration in force or a draft, in writing or by a call from this page.
 import { getRouteApi } from "@tanstack/react-router";
-import { type ReactNode, useCallback, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useState } from "react";
 
 import { type Schema, useGet } from "../../app/api.ts";
 import { usePhone } from "../../app/phone.ts";
@@ -75,6 +75,10 @@ function Trying() {
   const tests = useTests({ search, chosen, canned, sound, begin: trial.begin });
   const mode = may.call && (search.mode === "call" || !may.chat) ? "call" : "chat";
   const ready = chosen !== undefined && chosen.context !== "";
+  const call = tests.call?.call;
+  useEffect(() => {
+    if (mode !== "call") call?.leave(); // no microphone stays open where nobody sees it
+  }, [mode, call]);
   return (
     <Page title={words.title} fills>
       <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col">
