@@ -246,3 +246,22 @@ def shoot() -> Shoot:
             take(page, Path(wanted) / f"{name}.png")
 
     return shot
+
+
+def until(page: Page, path: str, holds: str) -> None:
+    """Wait for an answer `told` of the API for which an expression of JavaScript holds."""
+    page.evaluate(
+        f"""async () => {{
+          for (let round = 0; round < 200; round++) {{
+            const told = await (await fetch("/api/v1{path}")).json();
+            if ({holds}) return;
+            await new Promise(later => setTimeout(later, 200));
+          }}
+          throw new Error({holds!r});
+        }}"""
+    )
+
+
+def be_calm(page: Page) -> None:
+    """Wait until the engine gives up nothing: on a busy machine it refuses calls and trials."""
+    until(page, "/engine", "told.details.degradation.level === 0")

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm
 from tests.admin_ui.hotel import Hotel
 
 
@@ -49,6 +49,7 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
     page, other = open_page("admin", "/live"), open_page("viewer", "/live")
     with hotel.call() as caller:
         page.get_by_role("row", name="reception").click()
+        be_calm(page)
         page.get_by_role("button", name="Listen", exact=True).click()
         expect(page.get_by_text(re.compile(r"\d\.\d s behind"))).to_be_visible()
         expect(other.get_by_role("row", name="1 listening")).to_be_visible()

@@ -69,6 +69,7 @@ def test_everything_is_found_and_reached_by_keyboard(open_page: OpenPage, axe: A
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Providers")  # the page is there
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm, until
 from tests.admin_ui.hotel import Hotel, sound_of
 
 from cordboard_testkit.timeline import RATE
@@ -83,25 +83,6 @@ def call(page: Page, name: str = "Call") -> None:
     be_calm(page)
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.get_by_text("In the call")).to_be_visible()
-
-
-def until(page: Page, path: str, holds: str) -> None:
-    """Wait for an answer `told` of the API for which an expression of JavaScript holds."""
-    page.evaluate(
-        f"""async () => {{
-          for (let round = 0; round < 200; round++) {{
-            const told = await (await fetch("/api/v1{path}")).json();
-            if ({holds}) return;
-            await new Promise(later => setTimeout(later, 200));
-          }}
-          throw new Error({holds!r});
-        }}"""
-    )
-
-
-def be_calm(page: Page) -> None:
-    """Wait until the engine gives up nothing: on a busy machine it refuses calls and trials."""
-    until(page, "/engine", "told.details.degradation.level === 0")
 
 
 def begin_on_trial(page: Page) -> None:

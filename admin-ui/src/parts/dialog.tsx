@@ -30,6 +30,7 @@ document.addEventListener("focusin", ({ target }) => {
 /** Gives the focus back as a dialog closes. Radix does so for triggers only, and ours have none. */
 function giveFocusBack(event: Event) {
   event.preventDefault();
+  if (document.activeElement?.closest(INSIDE)) return; // of the dialog that follows
   const stillOpen = document.querySelector<HTMLElement>(DIALOGS);
   (stillOpen ?? lastOfPage)?.focus();
 }

@@ -155,8 +155,9 @@ async def gone(mark: str) -> None:
 
 
 async def started(mark: str) -> None:
+    """Wait for the program and its child."""
     async with asyncio.timeout(20):
-        while not processes_with(mark):  # noqa: ASYNC110 - the start of a program
+        while len(processes_with(mark)) < 2:  # noqa: ASYNC110 - the start of a program
             await asyncio.sleep(0.01)
 
 
