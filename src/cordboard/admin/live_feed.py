@@ -16,7 +16,9 @@ from cordboard.calls.events import LedgerEvent
 TICK_SECONDS = 0.25
 """Time between two frames of rows."""
 PARTS = 8
-"""Looks at the rows between two frames, each at a part of them."""
+"""Looks for one frame, each at a part of the rows: all at once would hold up the calls' audio."""
+PART_SECONDS = 0.005
+"""Time between two looks for the same frame."""
 BUSY_TICK_SECONDS = 1.0
 """The same while the engine gives up features because of its load."""
 
@@ -92,13 +94,15 @@ class Feed:
 
     def _tick(self, part: int = 0) -> None:
         loop = asyncio.get_running_loop()
-        seconds = TICK_SECONDS if self._load_level() == 0 else BUSY_TICK_SECONDS
-        self._timer = loop.call_later(seconds / PARTS, self._tick, (part + 1) % PARTS)
+        seconds = PART_SECONDS
+        if is_last := part == PARTS - 1:
+            seconds = TICK_SECONDS if self._load_level() == 0 else BUSY_TICK_SECONDS
+        self._timer = loop.call_later(seconds, self._tick, (part + 1) % PARTS)
         try:
             if self.live.refresh(part, PARTS):
                 self.cache.clear()
         except Exception as error:  # border of a timer: the calls and the next rows go on
             log.exception("live_rows_failed", error=repr(error))
             self._internal_error("live")
-        if part == 0:
+        if is_last:
             self.wake()

@@ -148,14 +148,7 @@ class Call:
             self._ledger,
         )
         """The line and the caller, for the call's tools."""
-        self.operator = OperatorControl(
-            agent,
-            self._ending,
-            self._ledger,
-            binding.context.listening,
-            lambda: self.state is CallState.TALKING,
-            secret_keys=self._secret_keys,
-        )
+        self.operator = self._make_operator()
         """The acts of people who watch the call."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
@@ -172,6 +165,16 @@ class Call:
         self._pre_call = self._phases.pre_call(generation)
         self._started_at = now
         self.state = CallState.OFFERED
+
+    def _make_operator(self) -> OperatorControl:
+        return OperatorControl(
+            self._agent,
+            self._ending,
+            self._ledger,
+            self._binding.context.listening,
+            lambda: self.state is CallState.TALKING,
+            secret_keys=self._secret_keys,
+        )
 
     @property
     def call_id(self) -> str:

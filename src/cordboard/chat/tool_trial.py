@@ -20,6 +20,7 @@ import structlog
 
 from cordboard.agent_api.provider import tool_user, tool_users
 from cordboard.calls import events
+from cordboard.calls.ledger import Ledger
 from cordboard.calls.open_calls import OpenCall
 from cordboard.calls.services import CallServices
 from cordboard.chat.sessions import known_context
@@ -115,24 +116,8 @@ class ToolTrials:
         if offered is not None and offered.spec.effects not in effects:
             raise TrialRefused(f"{name} is {offered.spec.effects}: its effects have just changed")
         now = datetime.datetime.now().astimezone()
-        ledger = self._services.ledger(call_id, now)
-        started_at = now.isoformat(timespec="milliseconds")
-        ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
-        version = generation.version
-        began = events.Offered(
-            call_id,
-            started_at,
-            SOURCE,
-            "",
-            "",
-            "",
-            config=version,
-            test=True,
-            trial=trial.id if trial is not None else "",
-        )
-        ledger.record(began)
-        specs = [spec.name for spec in toolbox.specs]
-        number = generation.number
+        ledger = self._begin_ledger(call_id, now, generation, context, trial)
+        specs, number = [spec.name for spec in toolbox.specs], generation.number
         ledger.record(events.Bound(context, provider_name, number, specs, list(toolbox.missing)))
         variables = call_variables(
             call_id=call_id,
@@ -167,6 +152,33 @@ class ToolTrials:
         elif offered.spec.approval == "caller" and not approve:
             outcome = "needs_approval"
         return TrialReport(call_id, outcome, reply, payloads(reply, limits))
+
+    def _begin_ledger(
+        self,
+        call_id: str,
+        now: datetime.datetime,
+        generation: Generation,
+        context: str,
+        trial: Trial | None,
+    ) -> Ledger:
+        settings = generation.config.contexts[context]
+        provider_name = settings.provider or generation.config.default_provider
+        ledger = self._services.ledger(call_id, now)
+        started_at = now.isoformat(timespec="milliseconds")
+        ledger.note(OpenCall("try", call_id, context, provider_name, started_at))
+        began = events.Offered(
+            call_id,
+            started_at,
+            SOURCE,
+            "",
+            "",
+            "",
+            config=generation.version,
+            test=True,
+            trial=trial.id if trial is not None else "",
+        )
+        ledger.record(began)
+        return ledger
 
 
 def payload_limits(provider: str | None) -> dict[str, PayloadLimits]:

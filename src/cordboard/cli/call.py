@@ -99,15 +99,19 @@ def command(
     if record is not None:
         placed.line.write_wav(record)
     if json:
-        from cordboard.cli.calls import call_as_json
-        from cordboard.cli.screen import print_json
-
-        print_json(call_as_json(placed.history))
+        _print_json(placed)
     elif target:
         _print_from_outside(placed)
     answered = all_answered(placed, lines)
     if not answered or (played is not None and not same_tools(played, placed.history)):
         raise typer.Exit(1)
+
+
+def _print_json(placed: PlacedCall) -> None:
+    from cordboard.cli.calls import call_as_json
+    from cordboard.cli.screen import print_json
+
+    print_json(call_as_json(placed.history))
 
 
 class Lines:

@@ -83,13 +83,7 @@ class TokenCommand:
         loop = asyncio.get_running_loop()
         began, name, ended = loop.time(), self._command[0], False
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            process = await _started(self._command)
         except OSError as error:
             words = error.strerror or str(error)
             raise self._failed(f"the token command {name} cannot be started: {words}") from error
@@ -119,6 +113,26 @@ class TokenCommand:
     @staticmethod
     def _failed(words: str) -> RequestFailed:
         return RequestFailed(words, "auth", again=False)
+
+
+async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start a command in a session of its own. One that was started just as this is cancelled is
+    killed with its children: asyncio itself would kill it alone. Raises `OSError`."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await _kill(await starting)
+        raise
 
 
 async def _printed(stream: asyncio.StreamReader | None) -> bytes:

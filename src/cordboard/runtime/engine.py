@@ -83,6 +83,10 @@ LINE_FIRST = 1.0
 Listener = Callable[[str, int, LedgerEvent], None]
 
 
+def _versions_of(config: Config, source: ConfigSource | None) -> Versions | None:
+    return Versions(config.admin.ui.data / "versions", source.path) if source is not None else None
+
+
 class Engine:
     """One engine in one event loop. Use once: `start`, then `stop`.
 
@@ -130,9 +134,7 @@ class Engine:
             mask=lambda text: self.reloader.generation.known_secrets.text(text)
         )
         self.reloader = self._make_reloader(source, provider_health)
-        versions = None
-        if source is not None:
-            versions = Versions(config.admin.ui.data / "versions", source.path)
+        versions = _versions_of(config, source)
         self.administration = Administration(self.reloader, source, versions)
         self._versions = versions
         self._operations = ServerOperations(self.administration)

@@ -176,6 +176,18 @@ async def test_a_running_command_is_killed_with_its_children_at_the_end() -> Non
     await gone(mark)
 
 
+async def test_a_command_that_is_given_up_as_it_starts_leaves_no_child() -> None:
+    mark = f"mark-{uuid4()}"
+    for steps in range(12):  # of the event loop, until it is given up
+        tokens = TokenCommand(["sh", "-c", WRAPPER, "sh", mark], 600)
+        asked = asyncio.create_task(tokens.token())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asked.cancel()
+        await tokens.close()
+    await gone(mark)
+
+
 async def test_a_child_that_keeps_the_output_open_delays_no_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
