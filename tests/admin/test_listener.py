@@ -60,7 +60,12 @@ def page(port: int, scheme: str = "http", **more: Any) -> httpx2.AsyncClient:
     """A browser with our page."""
     origin = f"{scheme}://127.0.0.1:{port}"
     headers = {"Origin": origin, "X-Cordboard": "1"}
-    return httpx2.AsyncClient(base_url=f"{origin}/api/v1", headers=headers, trust_env=False, **more)
+    return httpx2.AsyncClient(
+        base_url=f"{origin}/api/v1",
+        headers=headers,
+        trust_env=False,
+        **{"timeout": PATIENCE, **more},
+    )
 
 
 @pytest.mark.usefixtures("lent_models")

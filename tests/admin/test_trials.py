@@ -226,7 +226,7 @@ async def test_a_draft_is_tried_by_chat_and_tool_while_a_call_has_the_file(tmp_p
         base = f"http://127.0.0.1:{engine.admin_port}/api/v1"
         assert await engine.tools_settled(PATIENCE)
         async with (
-            httpx2.AsyncClient(base_url=base, trust_env=False) as client,
+            httpx2.AsyncClient(base_url=base, trust_env=False, timeout=PATIENCE) as client,
             SimulatedCaller("127.0.0.1", engine.audiosocket_port),
         ):
             await until(lambda: bool(engine.registry.calls), "the call")

@@ -55,7 +55,9 @@ async def test_a_link_leads_to_the_demo_s_call_until_enter(
         port, token = link().split()
         origin = f"http://127.0.0.1:{port}"
         headers = {"Origin": origin, "X-Cordboard": "1"}
-        async with httpx2.AsyncClient(base_url=origin, headers=headers, trust_env=False) as page:
+        async with httpx2.AsyncClient(
+            base_url=origin, headers=headers, trust_env=False, timeout=PATIENCE
+        ) as page:
             assert (await page.get("/live")).status_code == 200
             given = {"token": token, "password": "plum tangible orbit 41"}
             assert (await page.post("/api/v1/session/link", json=given)).status_code == 200

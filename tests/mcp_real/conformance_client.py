@@ -125,7 +125,7 @@ def calls(
 
 async def client_credentials(url: str, context: dict[str, Any]) -> dict[str, Any]:
     """The `auth:` that an operator would write, with what the server says of itself looked up."""
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
         place = httpx2.URL(url).join(f"/.well-known/oauth-protected-resource{httpx2.URL(url).path}")
         [issuer] = (await client.get(place)).json()["authorization_servers"]
         place = httpx2.URL(issuer).join("/.well-known/oauth-authorization-server")

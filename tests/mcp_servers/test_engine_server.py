@@ -171,12 +171,14 @@ async def test_by_http_each_request_has_its_own_key(place: Place) -> None:
         await _listening(port)
         for key, ok in ((place.key({"calls.read"}), True), ("cbk_wrong", False), ("", False)):
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+            async with httpx2.AsyncClient(
+                headers=headers, trust_env=False, timeout=PATIENCE
+            ) as http:
                 transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
                 async with Client(transport) as client:
                     result = await client.call_tool("live_calls", {})
                     assert result.is_error is not ok
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as http:
             foreign = await http.post(
                 f"http://127.0.0.1:{port}/mcp", json={}, headers={"Host": "evil.example"}
             )
