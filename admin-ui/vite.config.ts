@@ -30,6 +30,13 @@ export default defineConfig({
           const page = /pages\/([^/]+)\/page\.tsx$/.exec(facadeModuleId ?? "")?.[1];
           return `assets/${page ?? "[name]"}-[hash].js`;
         },
+        // What several pages share is few files: each file costs a request before the first page.
+        codeSplitting: {
+          groups: [
+            { name: "react", test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/ },
+            { name: "shared", minShareCount: 3 },
+          ],
+        },
       },
     },
   },

@@ -56,7 +56,8 @@ from cordboard.config.drafts import Drafts
 from cordboard.config.files import digest_of
 from cordboard.config.load import ConfigSource, read
 from cordboard.config.publish import publish
-from cordboard.config.schema import AdminUi, Config
+from cordboard.config.schema import Config
+from cordboard.config.sections.admin import AdminUi
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Author, Versions
 from cordboard.config.workspace import Workspace

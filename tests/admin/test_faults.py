@@ -21,7 +21,7 @@ from cordboard.accounts.audit import verify
 from cordboard.accounts.rights import Role
 from cordboard.admin.application import BASE
 from cordboard.api.server import HttpServer
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import StoreUnavailable
 from cordboard_testkit.patience import PATIENCE, until
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordboard.admin.guard import Arrival, Guard, neighbourhood
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import RequestRefused
 
 from .conftest import Browser, Room, code

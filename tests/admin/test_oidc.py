@@ -29,7 +29,7 @@ from cordboard.accounts.rights import EVERYWHERE, Role
 from cordboard.admin.application import BASE
 from cordboard.admin.oidc import OpenIdConnect
 from cordboard.admin.oidc_session import CALLBACK
-from cordboard.config.schema import AdminOidc, AdminUi
+from cordboard.config.sections.admin import AdminOidc, AdminUi
 from cordboard_testkit.emulators.http_service import HttpService
 from cordboard_testkit.free_ports import free_port
 

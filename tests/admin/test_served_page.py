@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 
 from .conftest import Room, foreign_name
 

@@ -21,7 +21,7 @@ from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
 from cordboard.api.server import HttpServer
 from cordboard.api.server_websocket import ServerWebSocket
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard_testkit.leaks import LeakSnapshot
 from cordboard_testkit.patience import PATIENCE, until
 

@@ -16,7 +16,7 @@ from cordboard.admin.endpoint import Endpoint, Open, Scope
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
 from cordboard.chat.tool_examples import ToolExample
 from cordboard.config.files import digest_of
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.history.views import View
 

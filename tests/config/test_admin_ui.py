@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cordboard.config.load import read
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import ConfigError
 
 TLS = {"certificate": "/etc/c.pem", "key": "/etc/k.pem"}

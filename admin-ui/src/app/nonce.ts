@@ -1,7 +1,7 @@
 // The page's nonce: styles that a script adds need it, see the policy in docs/admin-api.md.
 import { setNonce } from "get-nonce";
 
-/** The nonce of this page, for CodeMirror and wavesurfer. Browsers hide it from `getAttribute`. */
+/** The nonce of this page, for CodeMirror. Browsers hide it from `getAttribute`. */
 export function getNonce(): string {
   const meta = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]");
   return meta?.nonce ?? "";

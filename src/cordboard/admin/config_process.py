@@ -34,7 +34,7 @@ LONGEST_SECONDS = 30.0
 _STARTED_BY = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "TMPDIR")
 """The variables that the process itself gets. Those that fill the file come with each request."""
 _PROGRAM = f"from {__name__} import main; main()"
-_NICE = 10
+_NICE = 5
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -13,16 +13,40 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Annotated, Any, Concatenate, Literal, ParamSpec, TypeVar
-
-from pydantic import Field, StrictInt, StrictStr
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin import config_checks as checks
 from cordboard.admin.config_checks import Checked, Configuration, Edited, problem_of
 from cordboard.admin.config_process import Desk
-from cordboard.admin.endpoint import UNRECORDED, Ask, Content, Done, Endpoint, Gives, Scope, Takes
-from cordboard.admin.engine import Reloaded
+from cordboard.admin.configuration_types import (
+    ConfigUses,
+    ConfigVersion,
+    ConfigVersions,
+    ContextUses,
+    Difference,
+    DifferenceTo,
+    DraftAgainst,
+    DraftOnBase,
+    DraftText,
+    Edits,
+    InsertKey,
+    MoveItem,
+    OneEdit,
+    OnThePhone,
+    Published,
+    RemoveKey,
+    RenameKey,
+    SavedDraft,
+    SavedDrafts,
+    SavedDraftText,
+    SetKey,
+    ToPublish,
+    ToRestore,
+    VersionsPage,
+    VersionText,
+)
+from cordboard.admin.endpoint import UNRECORDED, Ask, Content, Done, Endpoint, Scope
 from cordboard.admin.pace import CHECK, SAVE
 from cordboard.admin.services import Editing
 from cordboard.api.administration import iso_time, report_as_json
@@ -31,10 +55,9 @@ from cordboard.config.drafts import Draft
 from cordboard.config.edit import edits
 from cordboard.config.files import content_of, digest_of
 from cordboard.config.form import form_schema
-from cordboard.config.load import MOST_KIB
 from cordboard.config.publish import PublishConflict
 from cordboard.config.schema import chain_of
-from cordboard.config.versions import Author, Origin, Version
+from cordboard.config.versions import Author, Version
 from cordboard.config.workspace import NOT_AS_A_PATCH
 from cordboard.errors import (
     ConfigError,
@@ -49,173 +72,9 @@ from cordboard.tools.known_secrets import KnownSecrets
 P = ParamSpec("P")
 Result = TypeVar("Result")
 MOST_BODY = 2 * 1024 * 1024
-MOST_TEXT = MOST_KIB * 1024
-MOST_EDITS = 100
 _RECENT_MS = 30 * 24 * 3_600_000
-_BASE = Field("", max_length=64, pattern="^[0-9a-f]*$")
 _WHOLE_FILE = "this shows the whole file: it needs the scope of all contexts"
 _LIMITED = "the scope is limited to some contexts: their values are shown, not the text of the file"
-
-
-class OnThePhone(Gives):
-    context: str
-    calls: int
-
-
-class Difference(Gives):
-    lines: list[str]
-    """A unified diff."""
-    on_the_phone: list[OnThePhone]
-    """Live calls, which go on with the configuration that they began with."""
-
-
-class Published(Reloaded):
-    version: str
-    """Digest of the file."""
-    on_the_phone: list[OnThePhone]
-
-
-class ContextUses(Gives):
-    context: str
-    providers: list[str]
-    """Its own, then those that take over, in their order."""
-    tools: list[str]
-    """As the file names them."""
-    numbers: list[str]
-    """Dialled numbers that lead to it by `routes`."""
-    is_default: bool
-    recent_calls: int | None
-    """Calls of the last 30 days, without tests; None without an index of them."""
-
-
-class ConfigUses(Gives):
-    contexts: list[ContextUses]
-    destinations: list[str]
-    """Names to which calls can be transferred, from every context with the tool `transfer`."""
-
-
-class ConfigVersion(Gives):
-    digest: str
-    at: str
-    who: str
-    why: str
-    source: Origin
-    parent: str
-    generation: int | None
-    result: str
-    in_file: bool
-    in_force: bool
-
-
-class ConfigVersions(Gives):
-    versions: list[ConfigVersion]
-    next: str
-    """Cursor of the next page; empty on the last one."""
-
-
-class VersionText(Gives):
-    digest: str
-    text: str
-
-
-class SavedDraft(Gives):
-    id: str
-    base: str
-    saved_at: str
-    stale: bool
-    """True if the file has changed since the draft was begun."""
-
-
-class SavedDraftText(SavedDraft):
-    text: str
-
-
-class SavedDrafts(Gives):
-    drafts: list[SavedDraft]
-
-
-class DraftText(Takes):
-    text: str | None = Field(None, max_length=MOST_TEXT)
-    """YAML in place of the file's, as long as a file may be; left out: the file as it is now."""
-    base: str = _BASE
-    """Digest of the version that the holes of the text belong to; empty: the file."""
-
-
-class DraftOnBase(Takes):
-    text: str = Field(max_length=MOST_TEXT)
-    base: str = Field(max_length=64, pattern="^[0-9a-f]{64}$")
-
-
-class DraftAgainst(Takes):
-    text: str = Field(max_length=MOST_TEXT)
-    base: str = _BASE
-    against: str = _BASE
-    """A version; empty: the file."""
-
-
-Path = Annotated[list[StrictStr | StrictInt], Field(max_length=60)]
-
-
-class SetKey(Takes):
-    op: Literal["set"]
-    path: Path
-    value: Any
-
-
-class RemoveKey(Takes):
-    op: Literal["remove"]
-    path: Path
-
-
-class InsertKey(Takes):
-    op: Literal["insert"]
-    path: Path
-    value: Any
-    before: str | None = None
-
-
-class RenameKey(Takes):
-    op: Literal["rename"]
-    path: Path
-    key: str
-
-
-class MoveItem(Takes):
-    op: Literal["move"]
-    path: Path
-    index: int
-
-
-OneEdit = Annotated[
-    SetKey | RemoveKey | InsertKey | RenameKey | MoveItem, Field(discriminator="op")
-]
-
-
-class Edits(Takes):
-    text: str = Field(max_length=MOST_TEXT)
-    base: str = _BASE
-    edits: list[OneEdit] = Field(min_length=1, max_length=MOST_EDITS)
-
-
-class ToPublish(DraftOnBase):
-    comment: str = Field("", max_length=500)
-    """Reason, for the history of versions and the audit."""
-
-
-class ToRestore(Takes):
-    base: str = _BASE
-    """Digest of the file that the person has seen; empty: whatever it is."""
-    comment: str = Field("", max_length=500)
-
-
-class VersionsPage(Takes):
-    limit: int = Field(50, ge=1, le=200)
-    cursor: str = Field("", pattern="^[0-9]{0,12}$")
-
-
-class DifferenceTo(Takes):
-    to: str = _BASE
-    """A version; empty: the file."""
 
 
 # The text and its drafts.

@@ -27,7 +27,7 @@ from starlette.datastructures import Headers
 from cordboard.api.gate import host_name, is_address
 from cordboard.config.peers import network_of
 from cordboard.config.remote_url import is_loopback
-from cordboard.config.schema import AdminUi
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import RequestRefused
 
 SAFE = frozenset({"GET", "HEAD"})

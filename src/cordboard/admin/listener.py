@@ -39,7 +39,8 @@ from cordboard.chat.tool_trial import ToolTrials
 from cordboard.chat.trial_runs import TrialRuns
 from cordboard.config.drafts import Drafts
 from cordboard.config.load import ConfigSource
-from cordboard.config.schema import AdminTls, AdminUi, Config
+from cordboard.config.schema import Config
+from cordboard.config.sections.admin import AdminTls, AdminUi
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace

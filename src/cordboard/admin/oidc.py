@@ -25,7 +25,7 @@ import jwt
 
 from cordboard.accounts.rights import Role
 from cordboard.config.remote_url import url_problem
-from cordboard.config.schema import AdminOidc
+from cordboard.config.sections.admin import AdminOidc
 from cordboard.errors import RequestRefused
 from cordboard.net.failures import HTTP_ERRORS
 from cordboard.net.service_http import client_for

@@ -22,7 +22,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from cordboard.config.schema import AdminUi, Health
+from cordboard.config.schema import Health
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import ListenError
 
 CLOSE_SECONDS = 2

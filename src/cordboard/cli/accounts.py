@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cordboard.accounts.audit import AuditLog
     from cordboard.accounts.store import Accounts
-    from cordboard.config.schema import AdminUi
+    from cordboard.config.sections.admin import AdminUi
 
 users = typer.Typer(help="People of the admin port: add, list, disable.", no_args_is_help=True)
 audit = typer.Typer(help="The audit of the admin port.", no_args_is_help=True)

@@ -246,7 +246,7 @@ def _stored(config: Path, data: Path | None) -> StoredSecrets:
 
 def _data(config: Path, data: Path | None) -> Path:
     from cordboard.cli.options import text_at
-    from cordboard.config.schema import AdminUi
+    from cordboard.config.sections.admin import AdminUi
 
     default = AdminUi().data
     try:

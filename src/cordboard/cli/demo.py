@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cordboard.config.load import LoadedConfig
-    from cordboard.config.schema import AdminUi
+    from cordboard.config.sections.admin import AdminUi
     from cordboard_testkit.simulated_call import PlacedCall
 
 CONTEXT = "demo"
@@ -95,7 +95,7 @@ def _interface() -> Iterator[_Interface | None]:
     from cordboard.accounts.rights import EVERYWHERE, Grant, Role
     from cordboard.accounts.store import Accounts
     from cordboard.admin.page import ASSETS, INDEX
-    from cordboard.config.schema import AdminUi
+    from cordboard.config.sections.admin import AdminUi
 
     if not (sys.stdin.isatty() and sys.stdout.isatty() and (ASSETS / INDEX).exists()):
         yield None

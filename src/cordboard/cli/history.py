@@ -160,7 +160,7 @@ def erase(
 
 
 def _admin_data(config: Path) -> Path:
-    from cordboard.config.schema import AdminUi
+    from cordboard.config.sections.admin import AdminUi
 
     return Path(text_at(config, ("admin", "ui", "data")) or AdminUi().data)
 

@@ -18,8 +18,9 @@ from pydantic import ValidationError
 from cordboard.config.environment import expand
 from cordboard.config.files import SecretFiles
 from cordboard.config.load import text_of
-from cordboard.config.schema import Admin, AdminUi, Health
+from cordboard.config.schema import Health
 from cordboard.config.section import Section
+from cordboard.config.sections.admin import Admin, AdminUi
 from cordboard.config.yaml_document import Document, KeyPath, parse
 from cordboard.errors import ConfigError, EngineRefused, EngineUnreachable
 

@@ -27,8 +27,9 @@ from cordboard.config.files import SecretFiles, content_of, digest_of
 from cordboard.config.plugins import Plugins, Reading, installed
 from cordboard.config.providers import paid_parts
 from cordboard.config.remote_url import path_secrets
-from cordboard.config.schema import AdminUi, Config
+from cordboard.config.schema import Config
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
+from cordboard.config.sections.admin import AdminUi
 from cordboard.config.sentences import Effort
 from cordboard.config.shape import Shape
 from cordboard.config.stored_secrets import Stored, StoredSecrets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -83,3 +84,13 @@ HostName = Annotated[str, Field(pattern=HOST_NAME)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 """A TCP port; 0 lets the system choose one."""
 VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
+
+MOST_PATH = 1_000
+"""Characters of a path: each part of it is examined in turn."""
+
+
+def checked_path(path: Path) -> Path:
+    """Return the path. Raises `ValueError` if no system could open it."""
+    if "\0" in str(path) or len(str(path)) > MOST_PATH:
+        raise ValueError(f"expected a path of at most {MOST_PATH} characters, without NUL")
+    return path

@@ -25,7 +25,8 @@ from cordboard.calls.events import LedgerEvent, Offered
 from cordboard.calls.history import CallHistory, find, ledgers, read_lines
 from cordboard.calls.picture import draw
 from cordboard.config.load import ConfigSource
-from cordboard.config.schema import AdminUi, Asterisk, AudioSocket, Config, Health
+from cordboard.config.schema import Asterisk, AudioSocket, Config, Health
+from cordboard.config.sections.admin import AdminUi
 from cordboard.errors import AsteriskError, CallOver, CallRefused, ConfigError, ConfigProblem
 from cordboard.runtime.engine import Engine
 from cordboard.vendors.local.models import load_offline_models
