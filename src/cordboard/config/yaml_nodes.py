@@ -77,6 +77,8 @@ class _Composer:
         self._parser = CParser(text)
         self._resolver = YAML(typ="safe", pure=True).resolver
         self._anchors: dict[str, Node] = {}
+        self._plain: dict[str | None, Any] = {}
+        """Tags of plain scalars."""
         self._left = most_nodes
         self._deepest = deepest
 
@@ -134,4 +136,8 @@ class _Composer:
     def _tag(self, kind: type[Node], event: Any, value: str | None) -> Any:
         if event.tag is not None:
             raise _Declined  # hardly ever written, and `!` alone differs
-        return self._resolver.resolve(kind, value, event.implicit)
+        if kind is not ScalarNode or not event.implicit[0]:
+            return self._resolver.resolve(kind, value, event.implicit)
+        if value not in self._plain:  # most texts are keys, and stand there many times
+            self._plain[value] = self._resolver.resolve(kind, value, event.implicit)
+        return self._plain[value]
