@@ -114,6 +114,7 @@ async def test_dangerous_acts_need_the_password_again_for_ten_minutes(room: Room
     room.clock.now += 601
     assert code(await browser.post("/users/bert/reset")) == "not_elevated"
     results = [(entry["action"], entry["result"]) for entry in room.entries()]
+    assert [each["on"] for each in room.entries() if each["result"] == "done"] == ["", "bert"]
     assert results == [
         ("user.add", "refused"),
         *[("session.elevate", "refused")] * 3,

@@ -589,9 +589,12 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
         if type(error) is HistoryError:
             raise RequestRefused(404, "not_there", str(error)) from None
         raise
+    calls = [path.stem for path in plan.ledgers]
+    if not dry_run:
+        await ask.services.alarms.forget({*calls, *plan.refused})
     return Erased(
         erased=not dry_run,
-        calls=[path.stem for path in plan.ledgers],
+        calls=calls,
         files=len(plan.files),
         refused=list(plan.refused),
         running=list(plan.running),

@@ -54,6 +54,10 @@ class UserRights(Takes):
 class NewUser(UserRights):
     name: str
 
+    def subject(self) -> str:
+        """Return the user's name."""
+        return self.name
+
     @field_validator("name")
     @classmethod
     def _a_name(cls, name: str) -> str:
