@@ -38,6 +38,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/calls/{call_id}/hint"): {"text": "Offer Thursday."},
     ("POST", "/config/check"): {},
     ("POST", "/voices/{voice}/sample"): {"text": "Good morning."},
+    ("POST", "/engine/setup/test-call"): {"context": "demo"},
     ("POST", "/mcp/lock/accept"): {"server": "atis", "digest": "0" * 64},
     ("POST", "/config/diff"): {"text": CONFIG},
     ("POST", "/config/edit"): {"text": CONFIG, "edits": [{"op": "remove", "path": ["tools"]}]},

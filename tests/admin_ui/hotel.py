@@ -51,8 +51,8 @@ PEOPLE: dict[str, tuple[str, Role, tuple[Grant, ...], Scope]] = {
 }
 """Name, role, grants and scope of each person, by the word that tests use. All have PASSWORD."""
 
-EXTENSIONS = "ctx-*@from-test"
-"""Pattern of the extensions that browsers may call in a hotel with an Asterisk."""
+EXTENSIONS = ["ctx-*@from-test", "nobody@from-test"]
+"""Patterns of the extensions that browsers may call in a hotel with an Asterisk."""
 
 Result = TypeVar("Result")
 _CALLS = "/api/v1/calls?limit=1"
@@ -230,7 +230,7 @@ def build_hotel(
     if asterisk is not None:
         ari = f"{{url: '{asterisk.ari_url}', password: {asterisk.ari_password}}}"
         changes["default_provider: local"] = f"default_provider: local\nasterisk: {ari}"
-        changes["data: admin"] = f"data: admin, extensions: ['{EXTENSIONS}']"
+        changes["data: admin"] = f"data: admin, extensions: {EXTENSIONS}"
     write_site(folder, changes)
     with hotel.accounts() as accounts:
         for name, role, grants, scope in PEOPLE.values():

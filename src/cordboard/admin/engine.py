@@ -155,6 +155,8 @@ class TestCallTo(Takes):
 
 class TestCallPlaced(Gives):
     call_id: str
+    says: str
+    """What the caller says; empty if the engine has no offline voice for it."""
 
 
 class LogAfter(Takes):
@@ -300,7 +302,8 @@ async def place_test_call(ask: Ask) -> TestCallPlaced:
     services = ask.services
     if any(call.offer.source == SOURCE for call in services.calls().values()):
         raise RequestRefused(503, "busy", "a test call runs", headers={"Retry-After": "5"})
-    return TestCallPlaced(call_id=await services.place_test_call(ask.body.context))
+    call_id, says = await services.place_test_call(ask.body.context)
+    return TestCallPlaced(call_id=call_id, says=says)
 
 
 def _context_of_test_call(ask: Ask) -> str | None:

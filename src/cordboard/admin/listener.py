@@ -81,7 +81,7 @@ class EngineParts:
     versions: Versions | None
     history: Callable[[], IndexKeeper | None]
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
-    place_test_call: Callable[[str], Awaitable[str]]
+    place_test_call: Callable[[str], Awaitable[tuple[str, str]]]
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
     listeners: list[Callable[[str, int, LedgerEvent], None]]

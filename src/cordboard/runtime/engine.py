@@ -313,14 +313,15 @@ class Engine:
         }
         return await check_setup(source, {"components": components}, freepbx=freepbx)
 
-    async def _place_test_call(self, context: str) -> str:
+    async def _place_test_call(self, context: str) -> tuple[str, str]:
         """Have a caller of our own call a context, who speaks in the offline voice, or only hears
-        the greeting if there is none; return the call's id. Raises `VoiceError`."""
-        voice, words = self.models.voice, b""
-        if voice is not None:
-            await voice.prepare([TEST_WORDS])
-            words = b"".join([piece async for piece in voice.speak(TEST_WORDS)])
-        return self.doors.call_from_inside(context, words)
+        the greeting if there is none. Return the call's id, and what the caller says. Raises
+        `VoiceError`."""
+        if (voice := self.models.voice) is None:
+            return self.doors.call_from_inside(context, b""), ""
+        await voice.prepare([TEST_WORDS])
+        words = b"".join([piece async for piece in voice.speak(TEST_WORDS)])
+        return self.doors.call_from_inside(context, words), TEST_WORDS
 
     @property
     def _config(self) -> Config:

@@ -25,7 +25,7 @@ GREETING_MS = 10_000
 """Longest wait for a greeting to begin: a context may have none."""
 ANSWER_MS = 30_000
 """Longest wait for an answer to begin: a local language model may need as long."""
-PAUSE_MS = 1_500
+PAUSE_MS = 1_000
 """Silence after which the agent has finished: sentences have shorter pauses between them."""
 LONGEST_MS = 120_000
 """An agent that talks on is hung up on."""

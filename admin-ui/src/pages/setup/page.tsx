@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 
 import { type Schema, useGet } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
 import { Answer, Skeleton } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
@@ -8,6 +9,7 @@ import { CodeBlock } from "../../parts/code.tsx";
 import { Switch } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { words } from "../../words/setup.ts";
+import { TestCall } from "./test-call.tsx";
 
 type Step = Schema<"Step">;
 
@@ -23,6 +25,7 @@ const TONES: Record<Step["state"], Tone> = {
 export default function SetupPage() {
   const { freepbx } = route.useSearch();
   const navigate = route.useNavigate();
+  const mayCall = useMay("try.call");
   const query = { freepbx: freepbx ?? false };
   const setup = useGet("/api/v1/engine/setup", { query }, { keepPrevious: true });
   return (
@@ -54,6 +57,7 @@ export default function SetupPage() {
                   <StepRow key={step.id} step={step} />
                 ))}
               </ol>
+              {mayCall && <TestCall />}
               <Next />
             </>
           )}
