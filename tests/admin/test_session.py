@@ -285,6 +285,13 @@ async def test_the_audit_is_read_in_pages(room: Room) -> None:
     assert ([entry["seq"] for entry in found["entries"]], found["next"]) == ([5, 4], 4)
     for bad in ("limit=0", "limit=201", "limit=x", "before=-1", "page=2"):
         assert code(await browser.get(f"/audit?{bad}")) == "invalid"
+    table = await browser.get("/audit/export?action=mcp.&on=atis")
+    heads, *rows = table.text.splitlines()
+    assert heads.startswith("seq,at,who,action,on,")
+    assert [row.split(",")[0] for row in rows] == ["5", "4", "3", "2", "1"]
+    lines = await browser.get("/audit/export?format=jsonl&action=audit.")
+    (own,) = map(json.loads, lines.text.splitlines())
+    assert (own["action"], own["seq"], own["detail"]) == ("audit.export", 7, {})
     assert code(await browser.get("/users?limit=1")) == "invalid"
 
 

@@ -68,6 +68,8 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     greeting.fill("Good day, bookings.")
     expect(lit(page)).to_have_text([re.compile('greeting: "Good day, bookings."   # short')])
     expect(form_of(page).get_by_text("next call")).to_be_visible()
+    unset = form_of(page).get_by_label("Provider", exact=True).locator("option:checked")
+    expect(unset).to_have_text("From default_provider: local")
     shoot(page, "contexts-form-and-text")
 
     # A line of another part: its field comes into view.
