@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { greetingOf } from "../src/pages/providers/greeting.ts";
-import { barsOf, latencies, newest } from "../src/pages/providers/latency.ts";
+import { barsOf, latencies, meanCosts, newest } from "../src/pages/providers/latency.ts";
 
 const line = (key: string, stat: string, values: (number | null)[]) => ({
   ...{ key, stat, unit: "ms", values, calls: {} },
@@ -28,6 +28,18 @@ test("the waits of a provider are those of its lines, and days without calls sta
   ]);
   expect(barsOf([null, 0], 0)).toEqual([]);
   expect(latencies(undefined).size).toBe(0);
+});
+
+test("the mean cost of a call is that of all days, in the currency of the prices", () => {
+  const series = [
+    line("EUR desk", "sum", [0.6, null, 1.2]),
+    line("EUR booking", "sum", [null]),
+    line("USD desk", "sum", [9]),
+  ];
+  const of = { ...{ measure: "cost", about: "", by: [], t: [], left_out: 0 }, series };
+  const found = [...meanCosts(of, "EUR")];
+  expect(found).toEqual([["desk", expect.closeTo(0.3)]]);
+  expect(meanCosts(undefined, "EUR").size).toBe(0);
 });
 
 test("a sample begins with the greeting of the first context that has one", () => {

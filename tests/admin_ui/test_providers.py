@@ -6,6 +6,20 @@ from playwright.sync_api import expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
+PRICES = {
+    "currency": "EUR",
+    "models": [],
+    "budgets": [{"context": "booking", "max_cost_per_call": 0.5, "max_minutes": None}],
+}
+COSTS = {
+    **{"measure": "cost", "about": "", "by": [], "t": [], "left_out": 0},
+    "series": [
+        {"key": "EUR booking", "stat": "", "unit": "EUR", "calls": {}}
+        | {"values": [0.75, None, 0.25], "samples": [3, 0, 1]}
+    ],
+}
+"""What a hotel with prices would answer: its own providers cost nothing."""
+
 
 def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
     open_page: OpenPage, hotel: Hotel, axe: Axe, shoot: Shoot
@@ -33,6 +47,13 @@ def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
     page.wait_for_function("() => document.querySelector('audio')?.duration > 0.5")
     page.get_by_role("tab", name="Prices").click()
     expect(page.get_by_text("No prices are configured")).to_be_visible()
+    page.route("**/api/v1/prices", lambda route: route.fulfill(json=PRICES))
+    page.route("**/api/v1/analytics/cost?*", lambda route: route.fulfill(json=COSTS))
+    page.reload()
+    share = page.get_by_role("meter", name="Mean cost of a call of booking, of its budget")
+    expect(share).to_have_js_property("value", 0.25)
+    expect(share).to_have_js_property("max", 0.5)
+    axe(page)
 
 
 def test_a_secret_goes_in_after_the_password_and_never_comes_out(

@@ -1,4 +1,4 @@
-// How long callers wait for answers of each provider, day by day. Pure.
+// How long callers wait for answers of each provider, day by day; what calls cost. Pure.
 import type { components } from "../../api/generated.ts";
 
 type Series = components["schemas"]["SeriesAnswer"];
@@ -26,6 +26,18 @@ export function latencies(series: Series | undefined): Map<string, Latency> {
 /** The newest value that there is. */
 export function newest(values: readonly (number | null)[]): number | null {
   return values.filter((each) => each !== null).at(-1) ?? null;
+}
+
+/** Mean cost of a call by context, of `cost` by `context`, in one currency. */
+export function meanCosts(series: Series | undefined, currency: string): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const { key, values, samples } of series?.series ?? []) {
+    const calls = samples.reduce((sum, each) => sum + each, 0);
+    if (calls === 0 || !key.startsWith(`${currency} `)) continue;
+    const cost = values.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+    found.set(key.slice(currency.length + 1), cost / calls);
+  }
+  return found;
 }
 
 /** A bar for each day that has a value: its day, and its height as a share of `most`. */
