@@ -1,8 +1,8 @@
 // The configuration page's logic: where keys stand, which control a value gets, what a draft asks
 // the engine and when, and how conflicts are decided.
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { EditorState } from "@codemirror/state";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { valueChange } from "../src/pages/contexts/diff.ts";
 import {
   type Checked,
@@ -145,10 +145,12 @@ describe("editor", () => {
     ["a: 1\r\nb: 2\r\n", "\r\n"],
     ["a: 1\r\nb: 2\nc: 3", "\n"], // each line keeps the end that it has
   ])("keeps the line ends of %j", (text, end) => {
+    vi.stubGlobal("document", { querySelector: () => null }); // it has the nonce
     const state = EditorState.create({ doc: text, extensions: yamlBase("", text) });
     expect(state.sliceDoc()).toBe(text);
     const typed = state.update({ changes: { from: 0, insert: state.toText(`z: 0${end}`) } }).state;
     expect(typed.sliceDoc()).toBe(`z: 0${end}${text}`);
+    vi.unstubAllGlobals();
   });
 });
 

@@ -31,15 +31,18 @@ test("the waits of a provider are those of its lines, and days without calls sta
 });
 
 test("the mean cost of a call is that of all days, in the currency of the prices", () => {
-  const series = [
-    line("EUR desk", "sum", [0.6, null, 1.2]),
-    line("EUR booking", "sum", [null]),
-    line("USD desk", "sum", [9]),
-  ];
-  const of = { ...{ measure: "cost", about: "", by: [], t: [], left_out: 0 }, series };
-  const found = [...meanCosts(of, "EUR")];
-  expect(found).toEqual([["desk", expect.closeTo(0.3)]]);
-  expect(meanCosts(undefined, "EUR").size).toBe(0);
+  const of = (...series: ReturnType<typeof line>[]) => ({
+    ...{ measure: "", about: "", by: [], t: [], left_out: 0 },
+    series,
+  });
+  const costs = of(
+    line("EUR desk", "count", [0.6, null, 1.2]),
+    line("EUR night", "count", [0.5]),
+    line("USD desk", "count", [9]),
+  );
+  const calls = of(line("booking", "count", [7]), line("desk", "count", [2, 0, 4]));
+  expect([...meanCosts(costs, calls, "EUR")]).toEqual([["desk", expect.closeTo(0.3)]]);
+  expect(meanCosts(undefined, calls, "EUR").size).toBe(0);
 });
 
 test("a sample begins with the greeting of the first context that has one", () => {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from functools import partial
+from typing import Any
+
+from playwright.sync_api import Route, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
@@ -11,14 +14,13 @@ PRICES = {
     "models": [],
     "budgets": [{"context": "booking", "max_cost_per_call": 0.5, "max_minutes": None}],
 }
-COSTS = {
-    **{"measure": "cost", "about": "", "by": [], "t": [], "left_out": 0},
-    "series": [
-        {"key": "EUR booking", "stat": "", "unit": "EUR", "calls": {}}
-        | {"values": [0.75, None, 0.25], "samples": [3, 0, 1]}
-    ],
-}
-"""What a hotel with prices would answer: its own providers cost nothing."""
+"""Of a hotel with prices: the one of these tests has only providers that cost nothing."""
+
+
+def by_context(key: str, *values: float | None) -> dict[str, Any]:
+    """A measure with one line."""
+    line = {"key": key, "stat": "count", "unit": "", "calls": {}, "values": values, "samples": []}
+    return {"measure": "", "about": "", "by": [], "t": [], "left_out": 0, "series": [line]}
 
 
 def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
@@ -48,7 +50,12 @@ def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
     page.get_by_role("tab", name="Prices").click()
     expect(page.get_by_text("No prices are configured")).to_be_visible()
     page.route("**/api/v1/prices", lambda route: route.fulfill(json=PRICES))
-    page.route("**/api/v1/analytics/cost?*", lambda route: route.fulfill(json=COSTS))
+    for measure, told in (
+        ("cost", by_context("EUR booking", 0.75, None, 0.25)),
+        ("calls", by_context("booking", 3, 0, 1)),
+    ):
+        answer = partial(Route.fulfill, json=told)
+        page.route(f"**/api/v1/analytics/{measure}?*", answer)
     page.reload()
     share = page.get_by_role("meter", name="Mean cost of a call of booking, of its budget")
     expect(share).to_have_js_property("value", 0.25)

@@ -369,10 +369,7 @@ function Reference(props: { path: Path; reference: string; required: boolean; sc
     <Select
       value={current}
       disabled={readOnly}
-      options={[
-        ...(required && current ? [] : [{ value: "", label: unset }]),
-        ...options,
-      ]}
+      options={[...(required && current ? [] : [{ value: "", label: unset }]), ...options]}
       onValue={(next) => edit(next ? setAt(path, next) : removeAt(path))}
     />
   );

@@ -2,8 +2,8 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 
 import { get, keyOf, type Schema, sentence, useGet } from "../../app/api.ts";
-import { Empty, Loading, Problem } from "../../parts/answer.tsx";
 import { stringifySearch } from "../../app/search.ts";
+import { Empty, Loading, Problem } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { CodeBlock, Json } from "../../parts/code.tsx";

@@ -28,16 +28,25 @@ export function newest(values: readonly (number | null)[]): number | null {
   return values.filter((each) => each !== null).at(-1) ?? null;
 }
 
-/** Mean cost of a call by context, of `cost` by `context`, in one currency. */
-export function meanCosts(series: Series | undefined, currency: string): Map<string, number> {
+/** Mean cost of a call by context, of `cost` and `calls` by `context`, in one currency. */
+export function meanCosts(
+  costs: Series | undefined,
+  calls: Series | undefined,
+  currency: string,
+): Map<string, number> {
   const found = new Map<string, number>();
-  for (const { key, values, samples } of series?.series ?? []) {
-    const calls = samples.reduce((sum, each) => sum + each, 0);
-    if (calls === 0 || !key.startsWith(`${currency} `)) continue;
-    const cost = values.reduce<number>((sum, each) => sum + (each ?? 0), 0);
-    found.set(key.slice(currency.length + 1), cost / calls);
+  const spent = sums(costs);
+  for (const [context, count] of sums(calls)) {
+    const cost = spent.get(`${currency} ${context}`);
+    if (cost !== undefined && count > 0) found.set(context, cost / count);
   }
   return found;
+}
+
+function sums(series: Series | undefined): Map<string, number> {
+  const total = (values: readonly (number | null)[]) =>
+    values.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+  return new Map((series?.series ?? []).map(({ key, values }) => [key, total(values)]));
 }
 
 /** A bar for each day that has a value: its day, and its height as a share of `most`. */

@@ -20,11 +20,8 @@ const NEAR = 0.8;
 /** Prices and budgets as the configuration has them. */
 export function Prices() {
   const prices = useGet("/api/v1/prices");
-  const costs = useGet(
-    "/api/v1/analytics/{measure}",
-    { path: { measure: "cost" }, query: { by: "context" } },
-    { enabled: useMay("analytics.read") },
-  );
+  const costs = useByContext("cost");
+  const calls = useByContext("calls");
   return (
     <Answer query={prices}>
       {({ currency, models, budgets }) => (
@@ -49,7 +46,7 @@ export function Prices() {
             <DataTable
               label={say.budgets}
               rows={budgets}
-              columns={budgetColumns(currency, meanCosts(costs.data, currency))}
+              columns={budgetColumns(currency, meanCosts(costs.data, calls.data, currency))}
               rowKey={({ context }) => context}
               empty={<p className="text-muted">{say.noBudgets}</p>}
             />
@@ -57,6 +54,15 @@ export function Prices() {
         </>
       )}
     </Answer>
+  );
+}
+
+function useByContext(measure: string) {
+  const enabled = useMay("analytics.read");
+  return useGet(
+    "/api/v1/analytics/{measure}",
+    { path: { measure }, query: { by: "context" } },
+    { enabled },
   );
 }
 
