@@ -121,9 +121,11 @@ def asterisk(elsewhere: Elsewhere) -> Iterator[AsteriskInstance]:
 
 
 @pytest.fixture(scope="session")
-def hotel(build: Callable[..., Hotel], asterisk: AsteriskInstance) -> Hotel:
+def hotel(build: Callable[..., Hotel], asterisk: AsteriskInstance) -> Iterator[Hotel]:
     """The engine of all files, behind an Asterisk. Tests leave it as it was."""
-    return build(PICTURED if os.environ.get(PICTURES) else 0, asterisk)
+    built = build(PICTURED if os.environ.get(PICTURES) else 0, asterisk)
+    yield built
+    built.stop()
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,7 @@ def test_the_set_up_ends_with_a_test_call(
 ) -> None:
     page = open_page("admin", "/setup")
     steps = page.get_by_role("listitem")
-    expect(steps.filter(has_text="Stasis application")).to_contain_text("In order")
+    expect(steps.filter(has_text="Stasis application")).to_contain_text("the engine that runs")
     page.get_by_label("Context", exact=True).select_option("weather")
     be_calm(page)
     page.get_by_role("button", name="Place a test call").click()
