@@ -212,7 +212,7 @@ def test_every_way_out_of_a_call_releases_the_microphone(
     page.get_by_label("Way", exact=True).select_option("")
     call(page, "Call again")
     page.get_by_role("button", name="Hang up").click()
-    page.evaluate("window.permission = new Promise(allow => { window.allow = allow })")
+    page.evaluate("() => { window.permission = new Promise(allow => { window.allow = allow }) }")
     be_calm(page)
     page.get_by_role("button", name="Call again").click()
     expect(page.get_by_text("Asking for the microphone")).to_be_visible()
