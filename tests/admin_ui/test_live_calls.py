@@ -68,7 +68,7 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
         row = page.get_by_role("row", name="reception")
         row.click()
         be_calm(page)
-        page.route("**/listen", held.append, times=1)
+        page.route("**/listen", lambda route: held.append(route), times=1)
         with page.expect_request("**/listen"):
             page.get_by_role("button", name="Listen", exact=True).click()
         page.keyboard.press("Escape")  # before the engine has answered

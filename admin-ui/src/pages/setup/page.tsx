@@ -80,11 +80,11 @@ function StepRow({ step }: { step: Step }) {
       <span className="flex h-5 items-center">
         <StatusDot tone={TONES[state]} label={words.states[state]} />
       </span>
-      <div className="grid gap-1">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
         <p className="font-medium first-letter:uppercase">{what}</p>
         <p className="break-words text-muted first-letter:uppercase">{said}</p>
         {fix && (
-          <div className="mt-1 grid gap-1.5">
+          <div className="mt-1 grid grid-cols-[minmax(0,1fr)] gap-1.5">
             <p>{fix.text}</p>
             {fix.copy && <CodeBlock text={fix.copy} label={words.paste(what)} />}
           </div>
