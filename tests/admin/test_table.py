@@ -38,7 +38,6 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/calls/{call_id}/hint"): {"text": "Offer Thursday."},
     ("POST", "/config/check"): {},
     ("POST", "/voices/{voice}/sample"): {"text": "Good morning."},
-    ("POST", "/engine/setup/test-call"): {"context": "demo"},
     ("POST", "/mcp/lock/accept"): {"server": "atis", "digest": "0" * 64},
     ("POST", "/config/diff"): {"text": CONFIG},
     ("POST", "/config/edit"): {"text": CONFIG, "edits": [{"op": "remove", "path": ["tools"]}]},
@@ -168,7 +167,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
-    elif path in ("/browser-calls", "/chats"):
+    elif path in ("/browser-calls", "/chats", "/engine/setup/test-call"):
         body = {"context": context}
     elif "{chat_id}" in path or "{trial_id}" in path:
         path = path.replace("{chat_id}", f"chat-{context}")
