@@ -5355,7 +5355,7 @@ export interface components {
             call_id: string;
             /**
              * Says
-             * @description What the caller says; empty if the engine has no offline voice for it.
+             * @description The caller's words; empty if the engine has no offline voice for them.
              */
             says: string;
         };

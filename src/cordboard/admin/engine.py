@@ -156,7 +156,7 @@ class TestCallTo(Takes):
 class TestCallPlaced(Gives):
     call_id: str
     says: str
-    """What the caller says; empty if the engine has no offline voice for it."""
+    """The caller's words; empty if the engine has no offline voice for them."""
 
 
 class LogAfter(Takes):

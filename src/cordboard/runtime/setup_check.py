@@ -43,7 +43,7 @@ MOST_CLOCK_DIFFERENCE = 2.0
 records no longer show what belongs together."""
 
 TEST_WORDS = "Hello, can you hear me?"
-"""What the caller of a test call says."""
+"""The words of a test call's caller."""
 
 _ALWAYS = tuple(
     f"{name}.so"

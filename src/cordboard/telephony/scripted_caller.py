@@ -134,7 +134,7 @@ class ScriptedCaller(PacedMedia):
         raise LineUnsupported("a test call cannot be transferred: it has no telephone")
 
     async def dtmf(self, keys: str) -> None:
-        """Nobody hears keys."""
+        """Drop the keys: there is no telephone."""
 
     async def variable(self, name: str) -> str | None:
         return None
