@@ -18,7 +18,9 @@ from cordboard.admin.live import PROTOCOL
 from cordboard.admin.live_calls import without_personal
 from cordboard.calls import events
 from cordboard.calls.floor import Floor, Owed
+from cordboard.calls.history import CallHistory
 from cordboard.calls.ledger_file import encode_event
+from cordboard.history.masking import mask
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Browser, LiveCall, Room, Visit, code
@@ -238,6 +240,32 @@ def test_each_text_of_an_event_is_either_shown_to_all_or_hidden(
     assert said - {"caller_number", "caller_name"} <= OPEN_FIELDS
     if kind is not events.Refused:  # it is no line of a call
         assert not said & {"caller_name", "text", "heard", "arguments", "sent", "message"}
+
+
+def test_the_record_of_a_call_hides_all_that_the_live_feed_hides() -> None:
+    """The feed masks lines, the record what was made of them: two lists of the same fields."""
+    lines = []
+    for kind in sorted(events.EVENTS, key=lambda kind: kind.type != "tool.asked"):
+        line: dict[str, Any] = {"type": kind.type, "at_ms": 1}
+        for each in dataclasses.fields(kind):  # type: ignore[arg-type]
+            said = f"<{kind.type}.{each.name}>"
+            kinds = {"str": said, "dict": {"said": said}, "list": [said]}
+            line[each.name] = kinds.get(str(each.type).partition("[")[0], 1)
+        lines.append(line | ({"ask_id": "a"} if "ask_id" in line else {}))
+    history = CallHistory.from_lines(lines)
+    hidden = [
+        f"<{line['type']}.{name}>"
+        for line in lines
+        for name, value in without_personal(line).items()
+        if value != line[name]
+    ]
+    whole = str(dataclasses.asdict(history))
+    assert {"<caller.text.text>", "<tool.asked.arguments>"} <= {
+        each for each in hidden if each in whole
+    }
+    mask(history)
+    masked = str(dataclasses.asdict(history))
+    assert [each for each in hidden if each in masked] == []
 
 
 @pytest.mark.parametrize("after", range(7))

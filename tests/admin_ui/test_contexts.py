@@ -68,6 +68,8 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     greeting.fill("Good day, bookings.")
     expect(lit(page)).to_have_text([re.compile('greeting: "Good day, bookings."   # short')])
     expect(form_of(page).get_by_text("next call")).to_be_visible()
+    unset = form_of(page).get_by_label("Provider", exact=True).locator("option:checked")
+    expect(unset).to_have_text("From default_provider: local")
     shoot(page, "contexts-form-and-text")
 
     # A line of another part: its field comes into view.
@@ -177,11 +179,13 @@ def test_texts_whose_secrets_differ_are_merged_by_hand_from_the_file_as_it_is(
     open_page: OpenPage, own_hotel: Hotel, before: str
 ) -> None:
     """The number of a secret in the draft may mean another one in the file."""
+    of_windows = before.replace("\n", "\r\n")
+    own_hotel.config.write_text(of_windows, newline="")
     page = open_page("admin", "/contexts/weather", hotel=own_hotel)
     form_of(page).get_by_label("Greeting", exact=True).fill("Mine.")
     draft_saved(page)
-    theirs = before.replace("sk-in-clear-4f2a9", "sk-of-somebody-else-77c1")
-    own_hotel.config.write_text(theirs)
+    theirs = of_windows.replace("sk-in-clear-4f2a9", "sk-of-somebody-else-77c1")
+    own_hotel.config.write_text(theirs, newline="")
     publish(page, "I was second")
     dialog = page.get_by_role("dialog", name="Somebody was faster")
     expect(dialog.get_by_role("textbox", name="Your draft")).to_contain_text("Mine.")
@@ -198,7 +202,7 @@ def test_texts_whose_secrets_differ_are_merged_by_hand_from_the_file_as_it_is(
     in_force(page)
     greeting = 'greeting: "Weather desk. Which aerodrome?"'
     expected = theirs.replace(greeting, f"{greeting}  # by hand")
-    assert own_hotel.config.read_text() == expected
+    assert own_hotel.config.read_bytes().decode() == expected, "its line ends too"
 
 
 def test_an_edit_that_is_under_way_is_not_lost_when_the_page_is_left(
@@ -209,6 +213,12 @@ def test_an_edit_that_is_under_way_is_not_lost_when_the_page_is_left(
     page.route("**/api/v1/config/edit", lambda route: held.append(route))
     with page.expect_request("**/api/v1/config/edit"):
         form_of(page).get_by_label("Prompt", exact=True).fill("Be brief.")
+    # The places in a list are old until the answer is here.
+    form_of(page).get_by_role("button", name="More actions: transfer").click()
+    for act in ("Move up", "Remove"):
+        expect(page.get_by_role("menuitem", name=act)).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(form_of(page).get_by_label("Add: Tools")).to_be_visible()
     page.get_by_role("link", name="Live").click()
     for route in held:
         route.continue_()

@@ -168,6 +168,7 @@ export const words = {
     hangup: "The agent hung up.",
     busy: "The engine is busy.",
     unavailable: "The engine could not take the call.",
+    unanswered: "The extension did not answer: Asterisk does not have it, or cannot be reached.",
     trial_over: "The trial is over.",
     engine_stopped: "The engine was stopped.",
     failed: "The call failed.",
