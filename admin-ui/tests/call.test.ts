@@ -18,6 +18,7 @@ import {
   xOf,
   zoomed,
 } from "../src/pages/call/axis.ts";
+import { heardParts } from "../src/conversation/heard.ts";
 import { contextLines } from "../src/pages/call/context-lines.ts";
 import { boxOf, layoutOf, shapeAt } from "../src/pages/call/layout.ts";
 import { ledgerLines } from "../src/pages/call/ledger.ts";
@@ -29,7 +30,6 @@ import {
   axisOf,
   type Call,
   endOf,
-  heardParts,
   type Shape,
   shapesOf,
   type Turn,

@@ -36,6 +36,7 @@ class Playout:
 class Talk:
     floor: Floor = dataclasses.field(default_factory=Floor)
     playout: Playout = dataclasses.field(default_factory=Playout)
+    partial: str = ""
 
 
 class Calls:

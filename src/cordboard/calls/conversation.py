@@ -30,6 +30,7 @@ from cordboard.agent_api.agent import (
     AgentText,
     AgentTrouble,
     AgentWords,
+    CallerPartial,
     CallerPauses,
     CallerStarted,
     CallerStopped,
@@ -122,6 +123,8 @@ class Conversation:
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while more of its words may follow."""
+        self.partial = ""
+        """The caller's words so far, while they may still change. Not in the ledger."""
         self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
         self.speech = self._make_speech_queue()
@@ -300,6 +303,8 @@ class Conversation:
                 self._done(turn)
             case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
                 self._note_caller(event)
+            case CallerPartial(text):
+                self.partial = text
             case CallerWaits(silent_since):
                 self._watch.caller_waits(silent_since)
             case ToolAsked(ask):
@@ -337,6 +342,7 @@ class Conversation:
             case CallerPauses(_, silent_since):
                 self._watch.caller_pauses(silent_since)
             case CallerStarted(at):
+                self.partial = ""
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
                 self.confirmation.caller_started()
@@ -351,6 +357,7 @@ class Conversation:
                 self.confirmation.caller_stopped()
                 self.speech.look()
             case CallerText(turn, text, at, confidence, understood):
+                self.partial = ""
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood)
                 self._ledger.record(heard, at)

@@ -1,4 +1,5 @@
 // One turn: where its time went, as the caller heard it, and what both sides said.
+import { heardParts } from "../../conversation/heard.ts";
 import { Empty } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
@@ -10,7 +11,6 @@ import type { DetailsProps } from "./details.tsx";
 import type { Shown } from "./shown.ts";
 import {
   beginOf,
-  heardParts,
   type Stage,
   shareOf,
   type Tool,
