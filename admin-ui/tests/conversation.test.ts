@@ -7,6 +7,7 @@ import {
   type Fields,
   NOTHING_YET,
   withChatEvent,
+  withFrame,
   withLines,
 } from "../src/conversation/conversation.ts";
 import { medianWait, waitOf } from "../src/conversation/waits.ts";
@@ -78,6 +79,14 @@ describe("the ledger of a call becomes a conversation", () => {
   it("knows since when the caller speaks, until there are words", () => {
     expect(told(...LINES.slice(0, 3)).speech_ms).toBe(3_900);
     expect(told(...LINES.slice(0, 5)).speech_ms).toBeNull();
+  });
+
+  it("has the caller's words so far until they are final, and forgets all at a restart", () => {
+    const before = withFrame(told(...LINES.slice(0, 4)), { partial: "wea" });
+    expect(before).toMatchObject({ partial: "wea", speech_ms: 3_900 });
+    expect(withFrame(before, { events: LINES.slice(4, 5) })).toMatchObject({ partial: "" });
+    const again = withFrame(before, { restart: true, events: LINES.slice(0, 2) });
+    expect(again).toEqual(told(...LINES.slice(0, 2)));
   });
 
   it("shows what was heard of a cut answer, across a tool and after another cut", () => {

@@ -1,5 +1,6 @@
 // A conversation as it grows, for people: what is said and done, and the caller's waits. From the
 // ledger of a call (docs/call-ledger.md), or the events of a written one (docs/chat.md). Pure.
+import type { LiveFrame } from "../app/live-socket.ts";
 import type { Stage, Turn } from "./waits.ts";
 
 interface Placed {
@@ -114,6 +115,12 @@ export function withLines(before: Conversation, lines: readonly Fields[]): Conve
   const growing = new Growing(before);
   for (const line of lines) growing.take(line, " ");
   return growing.conversation();
+}
+
+/** The conversation after a frame of the live feed. */
+export function withFrame(before: Conversation, frame: Partial<LiveFrame>): Conversation {
+  const after = withLines(frame.restart ? NOTHING_YET : before, frame.events ?? []);
+  return typeof frame.partial === "string" ? { ...after, partial: frame.partial } : after;
 }
 
 const LINE_OF_EVENT: Readonly<Record<string, string>> = {

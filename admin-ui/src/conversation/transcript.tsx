@@ -1,7 +1,7 @@
 // A conversation as it grows: words, tools, questions. All of it is text nodes.
 import { memo, type ReactNode, useEffect, useReducer, useRef, useState } from "react";
 
-import { type LiveFrame, useTopic } from "../app/live.ts";
+import { useTopic } from "../app/live.ts";
 import { Badge, type Tone } from "../parts/badge.tsx";
 import { Button } from "../parts/button.tsx";
 import { Json } from "../parts/code.tsx";
@@ -17,21 +17,16 @@ import {
   type MarkItem,
   NOTHING_YET,
   type ToolItem,
-  withLines,
+  withFrame,
 } from "./conversation.ts";
 import { heardParts } from "./heard.ts";
 
 /** A person who has scrolled up by more reads something older, and is left there. */
 const NEAR_PX = 80;
 
-function grown(before: Conversation, { restart, events, partial }: LiveFrame): Conversation {
-  const after = withLines(restart ? NOTHING_YET : before, events ?? []);
-  return typeof partial === "string" ? { ...after, partial } : after;
-}
-
 /** Follows a call by its ledger; null follows none. Give a component one call only. */
 export function useConversation(callId: string | null) {
-  const [conversation, take] = useReducer(grown, NOTHING_YET);
+  const [conversation, take] = useReducer(withFrame, NOTHING_YET);
   const feed = useTopic(callId === null ? null : { topic: "call", call: callId }, take);
   return { conversation, feed };
 }
