@@ -1,6 +1,6 @@
 // The picture of one call: its axis, its shapes, its loudness.
 import { afterEach, describe, expect, it, vi } from "vitest";
-
+import { heardParts } from "../src/conversation/heard.ts";
 import {
   type Axis,
   FOLD_ROOM,
@@ -18,7 +18,6 @@ import {
   xOf,
   zoomed,
 } from "../src/pages/call/axis.ts";
-import { heardParts } from "../src/conversation/heard.ts";
 import { contextLines } from "../src/pages/call/context-lines.ts";
 import { boxOf, layoutOf, shapeAt } from "../src/pages/call/layout.ts";
 import { ledgerLines } from "../src/pages/call/ledger.ts";

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 
 import { parseSearch, stringifySearch } from "../src/app/search.ts";
-import { withColumn } from "../src/pages/calls/columns.ts";
 import { median } from "../src/conversation/waits.ts";
+import { withColumn } from "../src/pages/calls/columns.ts";
 import { compared, difference } from "../src/pages/calls/comparison.ts";
 import {
   fromView,

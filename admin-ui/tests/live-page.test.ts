@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest";
 
 import { decodeHeard } from "../src/audio/frames.ts";
+import { LEAD, levelOf, MOST_WAITING, Playhead } from "../src/pages/live/listening.ts";
 import { type LiveRow, shownRows, valuesOf } from "../src/pages/live/rows.ts";
 import { search } from "../src/pages/live/search.ts";
-import { LEAD, levelOf, MOST_WAITING, Playhead } from "../src/pages/live/listening.ts";
 
 function row(call_id: string, more: Partial<LiveRow> = {}): LiveRow {
   return {

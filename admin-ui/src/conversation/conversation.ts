@@ -302,12 +302,13 @@ class Growing {
   }
 
   #reach(which: number, stage: Stage, at_ms: number): void {
-    const done = this.#turns.findLast((turn) => turn.number === which)?.done;
-    if (done && done[stage] === undefined) this.#change(which, { done: { ...done, [stage]: at_ms } });
+    const done = this.#turns.find((turn) => turn.number === which)?.done;
+    if (done && done[stage] === undefined)
+      this.#change(which, { done: { ...done, [stage]: at_ms } });
   }
 
   #change(which: number, change: Partial<Turn>): void {
-    const place = this.#turns.findLastIndex((turn) => turn.number === which);
+    const place = this.#turns.findIndex((turn) => turn.number === which);
     const turn = this.#turns[place];
     if (turn) this.#turns[place] = { ...turn, ...change };
   }

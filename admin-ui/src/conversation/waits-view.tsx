@@ -69,7 +69,9 @@ export function LastWait({ conversation, began, live, title }: WaitsProps & { ti
   if (!turn) return null;
   const scale = Math.max(LEAST_SCALE_MS, turn.total_ms ?? 0);
   const { last_ms } = conversation;
-  return <WaitView {...{ title, turn, scale, began, live, last_ms }} tools={toolsOf(conversation)} />;
+  return (
+    <WaitView {...{ title, turn, scale, began, live, last_ms }} tools={toolsOf(conversation)} />
+  );
 }
 
 interface WaitProps extends Omit<WaitsProps, "conversation"> {

@@ -9,15 +9,7 @@ import { words } from "../../words/call.ts";
 import type { Span } from "./axis.ts";
 import type { DetailsProps } from "./details.tsx";
 import type { Shown } from "./shown.ts";
-import {
-  beginOf,
-  type Stage,
-  shareOf,
-  type Tool,
-  type Turn,
-  waitOf,
-  waitsOf,
-} from "./timeline.ts";
+import { beginOf, type Stage, shareOf, type Tool, type Turn, waitOf, waitsOf } from "./timeline.ts";
 
 export function TurnTab({ shown, onView }: DetailsProps) {
   const { call, search } = shown;

@@ -6,8 +6,8 @@ import { useMay } from "../../app/session.ts";
 import { useShortcut } from "../../app/shortcuts.tsx";
 import { type Conversation, NOTHING_YET } from "../../conversation/conversation.ts";
 import { Transcript, useConversation } from "../../conversation/transcript.tsx";
-import { LastWait } from "../../conversation/waits-view.tsx";
 import { isOpen } from "../../conversation/waits.ts";
+import { LastWait } from "../../conversation/waits-view.tsx";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
 import { IconButton, LinkButton } from "../../parts/button.tsx";
 import { durationText, Money } from "../../parts/time.tsx";
@@ -57,9 +57,7 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
         <>
           {known && <Wait row={known} {...{ conversation, ahead, live }} />}
           <Transcript conversation={conversation} busy={live} hidden={hidden} quiet>
-            {conversation.items.length === 0 && (
-              <p className="text-muted">{words.call.nothing}</p>
-            )}
+            {conversation.items.length === 0 && <p className="text-muted">{words.call.nothing}</p>}
           </Transcript>
         </>
       )}
