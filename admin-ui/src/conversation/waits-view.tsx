@@ -1,6 +1,6 @@
 // The caller's waits as they come, one bar for each turn. The numbers below a bar say the same in
 // words.
-import type { ReactNode } from "react";
+import { Fragment } from "react";
 
 import { cx } from "../parts/cx.ts";
 import { durationText, useNow } from "../parts/time.tsx";
@@ -18,7 +18,7 @@ const PATTERNS: Readonly<Record<Stage, string>> = {
     "text-strong bg-[repeating-linear-gradient(135deg,currentColor_0_2px,transparent_2px_5px)]",
   stt: "bg-caller",
   brain: "text-agent bg-[repeating-linear-gradient(90deg,currentColor_0_3px,transparent_3px_5px)]",
-  tts: "bg-tool",
+  tts: "bg-accent",
   wire: "text-strong bg-[repeating-linear-gradient(0deg,currentColor_0_1px,transparent_1px_3px)]",
 };
 
@@ -90,7 +90,22 @@ function WaitView({ title, turn, tools, began, live, last_ms, ...props }: WaitPr
   const clock = useNow(runs ? FRAME_MS : 0) - began;
   const wait = waitOf(turn, tools, runs ? Math.max(last_ms, clock) : last_ms);
   const scale = Math.max(props.scale, wait.total);
-  const shown = wait.spans.filter(({ from, to }) => to > from);
+  const stages = wait.spans
+    .filter(({ from, to }) => to > from)
+    .map(({ stage, from, to }) => ({
+      key: stage,
+      name: words.stages[stage],
+      look: PATTERNS[stage],
+      from,
+      to,
+    }));
+  const used = wait.tools.map(({ tool, from, to }) => ({
+    key: tool.id,
+    name: tool.name,
+    look: "bg-tool",
+    from,
+    to,
+  }));
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
       <div className="flex items-baseline justify-between gap-2">
@@ -99,51 +114,47 @@ function WaitView({ title, turn, tools, began, live, last_ms, ...props }: WaitPr
           {durationText(wait.total)} {runs && words.waiting}
         </span>
       </div>
-      <Track>
-        {shown.map(({ stage, from, to }) => (
-          <Bar key={stage} from={from} to={to} scale={scale} look={PATTERNS[stage]} />
-        ))}
-      </Track>
+      <Track bars={stages} scale={scale} className="h-3" />
+      {used.length > 0 && <Track bars={used} scale={scale} className="h-1.5" />}
       <p className="text-xs text-muted">
-        {shown.map(({ stage, from, to }, place) => (
-          <span key={stage}>
+        {[...stages, ...used].map(({ key, name, look, from, to }, place) => (
+          <Fragment key={key}>
             {place > 0 && " · "}
-            <span
-              aria-hidden="true"
-              className={cx("mr-1 inline-block size-2 rounded-xs", PATTERNS[stage])}
-            />
-            {words.stages[stage]} {Math.round(to - from)}
-          </span>
+            <span className="inline-block max-w-full truncate align-bottom">
+              <span
+                aria-hidden="true"
+                className={cx("mr-1 inline-block size-2 rounded-xs", look)}
+              />
+              {name} {Math.round(to - from)}
+            </span>
+          </Fragment>
         ))}
         {turn.answer_ms !== null && ` · ${words.withFiller(durationText(turn.answer_ms))}`}
       </p>
-      {wait.tools.map(({ tool, from, to }) => (
-        <div key={tool.id} className="grid grid-cols-[1fr_1fr_4rem] items-center gap-2 text-xs">
-          <span className="truncate text-tool">{tool.name}</span>
-          <Track>
-            <Bar from={from} to={Math.min(to, scale)} scale={scale} look="bg-tool" />
-          </Track>
-          <span className="text-right text-muted">{durationText(to - from)}</span>
-        </div>
-      ))}
     </div>
   );
 }
 
-function Track({ children }: { children: ReactNode }) {
-  return (
-    <span aria-hidden="true" className="relative h-3 overflow-hidden rounded-sm bg-hover">
-      {children}
-    </span>
-  );
+interface TrackProps {
+  bars: readonly { key: string; from: number; to: number; look: string }[];
+  scale: number;
+  className: string;
 }
 
-function Bar({ from, to, scale, look }: { from: number; to: number; scale: number; look: string }) {
+function Track({ bars, scale, className }: TrackProps) {
   const share = (ms: number) => `${(100 * ms) / scale}%`;
   return (
     <span
-      className={cx("absolute inset-y-0 min-w-0.5", look)}
-      style={{ left: share(from), width: share(to - from) }}
-    />
+      aria-hidden="true"
+      className={cx("relative overflow-hidden rounded-sm bg-hover", className)}
+    >
+      {bars.map(({ key, from, to, look }) => (
+        <span
+          key={key}
+          className={cx("absolute inset-y-0 min-w-0.5", look)}
+          style={{ left: share(from), width: share(to - from) }}
+        />
+      ))}
+    </span>
   );
 }
