@@ -44,12 +44,14 @@ export interface TranscriptProps extends ItemProps {
   busy: boolean;
   /** Not read out as it grows: it is being spoken. */
   quiet?: boolean;
+  /** Stands there until somebody speaks. */
+  nothing?: string | false;
   /** Below the last item. */
   children?: ReactNode;
 }
 
 export function Transcript(props: TranscriptProps) {
-  const { conversation, busy, quiet = false, children, ...itemProps } = props;
+  const { conversation, busy, quiet = false, nothing, children, ...itemProps } = props;
   const { items, speech_ms, partial } = conversation;
   const scroller = useRef<HTMLDivElement>(null);
   const [follows, setFollows] = useState(true);
@@ -77,6 +79,9 @@ export function Transcript(props: TranscriptProps) {
             // biome-ignore lint/suspicious/noArrayIndexKey: items are only appended
             <ItemView key={at} item={item} {...itemProps} />
           ))}
+          {nothing && items.length === 0 && speech_ms === null && (
+            <p className="text-muted">{nothing}</p>
+          )}
           {busy && speech_ms !== null && (
             <Said by="caller" at_ms={speech_ms}>
               <span className="text-muted">{partial ? `${partial} …` : words.speaks}</span>

@@ -301,10 +301,10 @@ class Conversation:
                 self._speak_on(turn, text)
             case AgentAudioDone(turn):
                 self._done(turn)
-            case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
+            case (
+                CallerStarted() | CallerPauses() | CallerStopped() | CallerPartial() | CallerText()
+            ):
                 self._note_caller(event)
-            case CallerPartial(text):
-                self.partial = text
             case CallerWaits(silent_since):
                 self._watch.caller_waits(silent_since)
             case ToolAsked(ask):
@@ -336,7 +336,7 @@ class Conversation:
                 self._endings.ended(reason)
 
     def _note_caller(
-        self, event: CallerStarted | CallerPauses | CallerStopped | CallerText
+        self, event: CallerStarted | CallerPauses | CallerStopped | CallerPartial | CallerText
     ) -> None:
         match event:
             case CallerPauses(_, silent_since):
@@ -356,6 +356,8 @@ class Conversation:
                 self._watch.caller_stopped(last_speech_at, owes_answer=owes)
                 self.confirmation.caller_stopped()
                 self.speech.look()
+            case CallerPartial(text):
+                self.partial = text
             case CallerText(turn, text, at, confidence, understood):
                 self.partial = ""
                 self._latency.text(turn, at)

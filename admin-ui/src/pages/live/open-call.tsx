@@ -56,9 +56,12 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
       ) : (
         <>
           {known && <Wait row={known} {...{ conversation, ahead, live }} />}
-          <Transcript conversation={conversation} busy={live} hidden={hidden} quiet>
-            {conversation.items.length === 0 && <p className="text-muted">{words.call.nothing}</p>}
-          </Transcript>
+          <Transcript
+            {...{ conversation, hidden }}
+            busy={live}
+            quiet
+            nothing={words.call.nothing}
+          />
         </>
       )}
       {ended && <Ended {...ended} callId={callId} />}

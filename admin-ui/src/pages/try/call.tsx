@@ -79,13 +79,12 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
   const view = useSyncExternalStore(call.subscribe, () => call.view);
   const { conversation, feed, began } = useCourse(view.callId);
   const live = view.phase === "live";
-  const nothing = conversation.items.length === 0;
+  const nothing = view.end === null && text.noTranscript;
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <Controls call={call} view={view} onBegin={onBegin} />
       <div className="flex min-h-0 flex-1 phone:flex-col">
-        <Transcript conversation={conversation} busy={live} quiet>
-          {nothing && view.end === null && <p className="text-muted">{text.noTranscript}</p>}
+        <Transcript conversation={conversation} busy={live} quiet nothing={nothing}>
           {feed.state === "refused" && (
             <p role="alert" className="text-warn">
               {text.feedRefused} {feed.message}
