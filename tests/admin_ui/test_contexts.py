@@ -170,9 +170,8 @@ def test_of_two_editors_the_second_gets_both_changes_and_decides_where_they_clas
     axe(mine)
     shoot(mine, "contexts-conflict")
     take.click()
-    # The conflict's dialog stays until the engine has checked the merged text.
-    ask = mine.get_by_role("dialog", name="Publish this draft")
-    ask.get_by_role("button", name="Close").click()
+    again = mine.get_by_role("dialog", name="Publish this draft")
+    again.get_by_role("button", name="Close").click()
     mine.get_by_role("button", name="Undo").click()  # must not take the other's change back
     publish(mine, "Both of us")
     in_force(mine)

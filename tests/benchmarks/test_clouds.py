@@ -18,14 +18,15 @@ REAL_KEY = "a-key-of-the-operator"
 async def test_the_scenes_are_right_and_a_provider_that_fails_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = clouds.CLOUDS["openai_realtime"]
+    openai = clouds.CLOUDS["openai_realtime"]
+    scenes = ("barge-in", "slow tool", "drop and resume")  # tests/whole_calls has the others
     tried = {
         "broken": replace(
-            whole,
+            openai,
             scenes=("greeting",),
             emulator=lambda script, _: OpenAIRealtimeEmulator(script, key="another"),
         ),
-        "openai_realtime": whole,
+        "openai_realtime": replace(openai, scenes=scenes),
         "gemini_live": replace(clouds.CLOUDS["gemini_live"], scenes=("drop and resume",)),
     }
     monkeypatch.setattr(clouds, "CLOUDS", tried)
@@ -39,11 +40,11 @@ async def test_the_scenes_are_right_and_a_provider_that_fails_leaves_the_others(
     }
     assert verdicts == {
         "broken": {"greeting": "wrong"},
-        "openai_realtime": dict.fromkeys(clouds.SCENES, "right"),
+        "openai_realtime": dict.fromkeys(scenes, "right"),
         "gemini_live": {"drop and resume": "right"},
     }, (tmp_path / "report.md").read_text()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert sum(path.suffix == ".jsonl" for path in files) >= 9, "the ledgers"
+    assert sum(path.suffix == ".jsonl" for path in files) >= 5, "the ledgers"
     for path in files:
         content = path.read_bytes()
         assert not any(key.encode() in content for key in (REAL_KEY, clouds.KEY)), path

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 import re
 
-from cryptography.exceptions import InvalidKey
-from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
-
 from cordboard.errors import AccountRefused
 
 SHORTEST = 12
@@ -32,6 +29,8 @@ _LEAST_REST = 8
 
 def hashed(password: str) -> str:
     """Return the password's argon2id hash in PHC form, with a salt of its own. Blocks."""
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # 8 MB, for people alone
+
     function = Argon2id(
         salt=os.urandom(16),
         length=32,
@@ -52,6 +51,9 @@ password, so that the time betrays no names."""
 
 def is_right(password: str, stored: str) -> bool:
     """Return True if the hash is that of the password. Blocks."""
+    from cryptography.exceptions import InvalidKey
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
     try:
         Argon2id.verify_phc_encoded(password[: LONGEST + 1].encode(), stored)
     except InvalidKey:

@@ -12,7 +12,7 @@ import type { YamlEditor } from "./editor.ts";
 import { Fields, Nested, Prose, Row } from "./fields.tsx";
 import { type Effect, type Form, FormProvider, setAt, useForm } from "./form.ts";
 import { PartsSelect, PartsTree } from "./navigation.tsx";
-import { at, blockAt, blockOf, dotted, isMapping, type Path } from "./outline.ts";
+import { at, type Block, blockAt, blockOf, dotted, isMapping, type Path } from "./outline.ts";
 import { PromptDialog } from "./prompt.tsx";
 import { kindOf, type Root, schemaAt, unwrapped } from "./schema.ts";
 import { type Group, groupsOf, type Part, partOf, singleValues } from "./sections.ts";
@@ -316,10 +316,15 @@ function useLight(
   editor: React.RefObject<YamlEditor | null>,
 ) {
   const { blocks, checked } = state;
+  const shown = useRef<readonly [Active | undefined, Block | undefined]>([undefined, undefined]);
   useEffect(() => {
     if (!checked) return; // the lines of an older text
     const block = active && blockOf(blocks, active.path);
-    editor.current?.light(block ? [block.from, block.to] : null, active?.from === "form");
+    // Once: whoever has scrolled on since is not pulled back by the next verdict.
+    const [before, written] = shown.current;
+    const isNews = active !== before || block?.key !== written?.key;
+    editor.current?.light(block ? [block.from, block.to] : null, isNews && active?.from === "form");
+    shown.current = [active, block];
   }, [active, blocks, checked, editor]);
 }
 
