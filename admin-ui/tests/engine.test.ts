@@ -17,7 +17,7 @@ type Frame = components["schemas"]["LiveFrame"];
 
 const frame = (events: string[], more: Partial<Frame> = {}): Frame => ({
   ...{ id: 1, seq: 0, snapshot: null, rows: [], gone: [], events: [], over: false, error: null },
-  ...{ restart: false, server: "" },
+  ...{ restart: false, partial: null, server: "" },
   lines: events.map((event) => ({ event, level: "info", call_id: "a1", port: 80 })),
   ...more,
 });

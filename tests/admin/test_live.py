@@ -38,6 +38,7 @@ class Playout:
 class Talk:
     floor: Floor = dataclasses.field(default_factory=Floor)
     playout: Playout = dataclasses.field(default_factory=Playout)
+    partial: str = ""
 
 
 class Calls:
@@ -320,6 +321,25 @@ async def test_who_calls_from_the_browser_sees_the_words_of_that_call_and_nobody
         visit = await watching(browser, topic="call", call=call)
         assert (await visit.frame())["events"][1]["text"] == words
     assert "call.watched" not in [line["action"] for line in room.entries()]
+
+
+async def test_words_that_may_still_change_are_for_those_who_may_see_words(
+    room: Room, calls: Calls
+) -> None:
+    call = calls.begin("one")
+    may, may_not = [
+        await watching(viewer(room, *grants), topic="call", call="one")
+        for grants in ((Grant.PERSONAL,), ())
+    ]
+    for visit in (may, may_not):
+        assert len((await visit.frame())["events"]) == 1
+    call.conversation.partial = "I would li"
+    assert (await may.frame())["partial"] == "I would li"
+    call.conversation.partial = ""
+    calls.take("one", 100, events.Heard(1, "I would like", 1.0))
+    assert (await may.frame())["events"][0]["text"] == "I would like"
+    assert (await may.frame())["partial"] == ""
+    assert (await may_not.frame())["events"][0]["text"] == ""
 
 
 async def test_a_viewer_who_does_not_read_costs_nothing_and_misses_nothing(

@@ -12,6 +12,7 @@ from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
 GREETING = 'greeting: "Booking desk."   # short on purpose'
+NO_EDIT = {"error": {"code": "invalid", "message": "contexts.booking is an alias"}}
 OPEN_ALL = """async () => {
   for (let depth = 0; depth < 3; depth++) {
     for (const fold of document.querySelectorAll("main button[aria-expanded=false]")) fold.click();
@@ -87,7 +88,10 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     expect(problem).to_contain_text("audiosocket.calls_per_minute: expected a whole number")
     axe(page)
 
-    # One history: the typing in the text, then the change of the form.
+    # One history: the typing in the text, then the change of the form. A narrow window only reads.
+    page.set_viewport_size({"width": 700, "height": 900})
+    expect(text_of(page)).to_have_attribute("aria-readonly", "true")
+    page.set_viewport_size({"width": 1440, "height": 900})
     undo = page.get_by_role("button", name="Undo")
     undo.click()
     expect(page.get_by_text("No problems")).to_be_visible()
@@ -97,6 +101,10 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     page.get_by_role("button", name="Redo").click()
     expect(greeting).to_have_value("Good day, bookings.")
 
+    # An edit that the engine refuses is no reason not to publish the others.
+    page.route("**/api/v1/config/edit", lambda route: route.fulfill(status=422, json=NO_EDIT))
+    form_of(page).get_by_label("Prompt", exact=True).fill("Never mind.")
+    expect(page.get_by_role("status").filter(has_text="is an alias")).to_be_visible()
     draft_saved(page)
     publish(page, "Sounds kinder")
     in_force(page)

@@ -145,7 +145,7 @@ class FakeFeed:
 
     def __init__(self, page: Page) -> None:
         self._socket: WebSocketRoute | None = None
-        self._calls = 0
+        self._ids: dict[str, int] = {}
         page.route_web_socket("**/api/v1/live", self._opened)
 
     def _opened(self, socket: WebSocketRoute) -> None:
@@ -154,13 +154,17 @@ class FakeFeed:
 
     def _asked(self, message: str | bytes) -> None:
         asked = json.loads(message)
-        if asked.get("topic") == "calls":
-            self._calls = asked["id"]
+        if (topic := asked.get("topic")) is None:
+            return
+        self._ids[topic] = asked["id"]
+        if topic == "calls":
             self.send(snapshot=[live_row(number) for number in range(100)])
+        else:
+            self.send(topic, events=[{"type": "caller.started", "at_ms": 900, "speech_ms": 800}])
 
-    def send(self, **frame: Any) -> None:
+    def send(self, topic: str = "calls", **frame: Any) -> None:
         assert self._socket is not None
-        self._socket.send(json.dumps({"id": self._calls, "seq": 1, **frame}))
+        self._socket.send(json.dumps({"id": self._ids[topic], "seq": 1, **frame}))
 
 
 COUNT_CHANGES = """() => {
@@ -178,7 +182,9 @@ COUNT_CHANGES = """() => {
 }"""
 
 
-def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered(open_page: OpenPage) -> None:
+def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered_and_words_grow(
+    open_page: OpenPage,
+) -> None:
     page = open_page("viewer", "/settings")
     feed = FakeFeed(page)
     page.goto("/live?order=newest")
@@ -194,3 +200,12 @@ def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered(open_page: O
     page.get_by_role("menuitemcheckbox", name="sales").click()
     expect(page.get_by_text("49 of 99 calls")).to_be_visible()
     expect(page).to_have_url(re.compile("context=sales"))
+    page.get_by_role("row", name="+4530000097").click()
+    said = page.get_by_role("log")
+    expect(said).to_contain_text("The caller speaks…")
+    feed.send("call", partial="I would li")
+    expect(said).to_contain_text("I would li …")
+    words = {"type": "caller.text", "at_ms": 2_000, "turn": 1, "text": "I would like a room."}
+    feed.send("call", events=[words])
+    expect(said).not_to_contain_text("…")
+    expect(said).to_contain_text("I would like a room.")

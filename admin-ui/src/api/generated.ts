@@ -3728,6 +3728,13 @@ export interface components {
                 [key: string]: unknown;
             }[];
             /**
+             * Partial
+             * @description The words of the caller's present turn so far, when they have changed; empty once they are an
+             *     event.
+             * @default null
+             */
+            partial: string | null;
+            /**
              * Lines
              * @description Lines of the log, as `cordboard run --log-json` writes them.
              * @default []
