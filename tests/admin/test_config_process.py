@@ -88,7 +88,7 @@ def test_it_is_one_quiet_process_without_the_secrets_of_the_engine(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-never")
     niceness, names = process.run(running, ENVIRON, place)
-    assert niceness >= 10
+    assert niceness > os.nice(0)
     assert "OPENAI_API_KEY" not in names
     assert process.run(running, ENVIRON, pid) == process.run(running, ENVIRON, pid) != os.getpid()
 
