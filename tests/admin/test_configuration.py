@@ -320,7 +320,7 @@ async def test_a_difference_tells_who_may_not_publish_nothing_about_a_guess(room
     assert not [line for line in lines if line.startswith("-") and TOKEN in line]
     unchanged = await otto.post("/config/diff", {"text": shown})
     assert unchanged.json()["lines"] == []
-    for value in ("orbit-41", "orbit-42"):  # a problem that quotes the author says no more
+    for value in ("4711-0815", "4711-0816"):  # a problem that quotes the author says no more
         wrong = {"text": shown + f"default_context: {value}\n"}
         (problem,) = (await otto.post("/config/check", wrong)).json()["problems"]
         assert value in problem["message"]
