@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = """
     ALAW_8K Address Agent AgentAudio AgentAudioDone AgentEnded AgentError AgentEvent AgentFailed
     AgentSaid AgentSession AgentText AgentTrouble AgentWords Asterisk AudioFormat BrainError
-    CallRecogniser CallerPauses CallerSaid CallerStarted CallerStopped CallerText CallerWaits
-    Config ConfigError CordboardError CutItem DEFAULT_LIMITS Effects Engine Finished Interrupted
+    CallRecogniser CallerPartial CallerPauses CallerSaid CallerStarted CallerStopped CallerText
+    CallerWaits Config ConfigError CordboardError CutItem DEFAULT_LIMITS Effects Engine Finished
+    Interrupted
     JSON_SCHEMA Kept LanguageModel LanguageModelBrain LineMedia ListenedCall Listening
     LoadedConfig Lost MediaArrival MediaError MediaPath Message ModelBrain ModelEvent ModelRequest
     OverlapBegan OverlapDismissed PLAIN Pacer PaidVoice PartSection Parts PayloadLimits Probe

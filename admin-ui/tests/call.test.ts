@@ -1,6 +1,6 @@
 // The picture of one call: its axis, its shapes, its loudness.
 import { afterEach, describe, expect, it, vi } from "vitest";
-
+import { heardParts } from "../src/conversation/heard.ts";
 import {
   type Axis,
   FOLD_ROOM,
@@ -29,7 +29,6 @@ import {
   axisOf,
   type Call,
   endOf,
-  heardParts,
   type Shape,
   shapesOf,
   type Turn,

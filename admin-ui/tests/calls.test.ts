@@ -2,8 +2,9 @@
 import { describe, expect, it } from "vitest";
 
 import { parseSearch, stringifySearch } from "../src/app/search.ts";
+import { median } from "../src/conversation/waits.ts";
 import { withColumn } from "../src/pages/calls/columns.ts";
-import { compared, difference, median } from "../src/pages/calls/comparison.ts";
+import { compared, difference } from "../src/pages/calls/comparison.ts";
 import {
   fromView,
   isSameView,

@@ -1,7 +1,8 @@
 // The configuration page's logic: where keys stand, which control a value gets, what a draft asks
 // the engine and when, and how conflicts are decided.
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
+import { EditorState } from "@codemirror/state";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { valueChange } from "../src/pages/contexts/diff.ts";
 import {
   type Checked,
@@ -10,6 +11,7 @@ import {
   type Edit,
   type Edited,
 } from "../src/pages/contexts/draft.ts";
+import { yamlBase } from "../src/pages/contexts/editor.ts";
 import { decided } from "../src/pages/contexts/merge.ts";
 import {
   blockAt,
@@ -136,6 +138,21 @@ const ROOT: Root = {
     },
   },
 };
+
+describe("editor", () => {
+  test.each([
+    ["a: 1\nb: 2\n", "\n"],
+    ["a: 1\r\nb: 2\r\n", "\r\n"],
+    ["a: 1\r\nb: 2\nc: 3", "\n"], // each line keeps the end that it has
+  ])("keeps the line ends of %j", (text, end) => {
+    vi.stubGlobal("document", { querySelector: () => null }); // it has the nonce
+    const state = EditorState.create({ doc: text, extensions: yamlBase("", text) });
+    expect(state.sliceDoc()).toBe(text);
+    const typed = state.update({ changes: { from: 0, insert: state.toText(`z: 0${end}`) } }).state;
+    expect(typed.sliceDoc()).toBe(`z: 0${end}${text}`);
+    vi.unstubAllGlobals();
+  });
+});
 
 describe("schema", () => {
   test("each shape has its control", () => {

@@ -11,14 +11,40 @@ import {
   uptimeText,
 } from "../src/pages/engine/facts.ts";
 import { found, MOST_LINES, NO_LINES, takeLines } from "../src/pages/engine/log-lines.ts";
+import { verdictOf } from "../src/pages/setup/verdict.ts";
 
 type Frame = components["schemas"]["LiveFrame"];
 
 const frame = (events: string[], more: Partial<Frame> = {}): Frame => ({
   ...{ id: 1, seq: 0, snapshot: null, rows: [], gone: [], events: [], over: false, error: null },
-  ...{ restart: false, server: "" },
+  ...{ restart: false, partial: null, server: "" },
   lines: events.map((event) => ({ event, level: "info", call_id: "a1", port: 80 })),
   ...more,
+});
+
+type Call = components["schemas"]["CallRecord"];
+
+/** A call, of turns as the caller and the agent were heard: `?` the caller, `!` the agent. */
+function callOf(...turns: string[]): Call {
+  const made = turns.map((who, number) => ({
+    number,
+    caller: who.includes("?") ? { begin_ms: 1, end_ms: 2, text: "", understood: "" } : null,
+    agent: who.includes("!") ? { begin_ms: 3, end_ms: 4, text: "", heard: `said ${number}` } : null,
+    answer_ms: who === "?!" ? 640 : null,
+  }));
+  return { row: { outcome: "completed" }, turns: made } as unknown as Call;
+}
+
+test.each([
+  [callOf("!", "?!"), true, "ok", "answered", "said 1", 640],
+  [callOf("!", "?"), true, "bad", "not_heard", "said 0", null],
+  [callOf("!"), true, "bad", "not_heard", "said 0", null],
+  [callOf("!"), false, "warn", "greeted", "said 0", null],
+  [callOf(""), true, "bad", "silent", "", null],
+  [callOf("", "?!"), true, "ok", "answered", "said 1", 640],
+  [{ ...callOf(), row: { outcome: "refused" } } as Call, true, "bad", "refused", "", null],
+])("a test call is judged, %#", (call, spoke, state, what, said, answerMs) => {
+  expect(verdictOf(call, spoke)).toEqual({ state, what, said, answerMs });
 });
 
 test("lines follow one another, and a restart begins anew", () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { greetingOf } from "../src/pages/providers/greeting.ts";
-import { barsOf, latencies, newest } from "../src/pages/providers/latency.ts";
+import { barsOf, latencies, meanCosts, newest } from "../src/pages/providers/latency.ts";
 
 const line = (key: string, stat: string, values: (number | null)[]) => ({
   ...{ key, stat, unit: "ms", values, calls: {} },
@@ -28,6 +28,21 @@ test("the waits of a provider are those of its lines, and days without calls sta
   ]);
   expect(barsOf([null, 0], 0)).toEqual([]);
   expect(latencies(undefined).size).toBe(0);
+});
+
+test("the mean cost of a call is that of all days, in the currency of the prices", () => {
+  const of = (...series: ReturnType<typeof line>[]) => ({
+    ...{ measure: "", about: "", by: [], t: [], left_out: 0 },
+    series,
+  });
+  const costs = of(
+    line("EUR desk", "count", [0.6, null, 1.2]),
+    line("EUR night", "count", [0.5]),
+    line("USD desk", "count", [9]),
+  );
+  const calls = of(line("booking", "count", [7]), line("desk", "count", [2, 0, 4]));
+  expect([...meanCosts(costs, calls, "EUR")]).toEqual([["desk", expect.closeTo(0.3)]]);
+  expect(meanCosts(undefined, calls, "EUR").size).toBe(0);
 });
 
 test("a sample begins with the greeting of the first context that has one", () => {

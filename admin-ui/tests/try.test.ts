@@ -1,22 +1,11 @@
-// The page Try: its address, and conversations and waits as they grow.
+// The page Try: its address, and a written conversation.
 import { describe, expect, test } from "vitest";
 
-import {
-  answered,
-  type Fields,
-  type Item,
-  withChatEvent,
-  withLedgerLine,
-} from "../src/pages/try/conversation.ts";
+import type { Fields } from "../src/conversation/conversation.ts";
 import { search, variablesOf } from "../src/pages/try/search.ts";
 import { ServerEvents } from "../src/pages/try/server-events.ts";
 import { subjectOf, toolsIn, variablesIn } from "../src/pages/try/subject.ts";
-import { medianWait, type Turn, withLine } from "../src/pages/try/turns.ts";
 import { type Desk, WrittenTest } from "../src/pages/try/written-test.ts";
-
-function told(lines: readonly Fields[]): readonly Item[] {
-  return lines.reduce<readonly Item[]>(withLedgerLine, []);
-}
 
 test("an address keeps what makes sense", () => {
   const set = ["ORDER=A-17", "=x", "LANG=a=b"];
@@ -57,66 +46,6 @@ test("server-sent events are whole, however the network cuts them", () => {
       { event: "message", data: "x\ny" },
     ]);
   }
-});
-
-describe("the ledger of a call becomes a conversation", () => {
-  test("sentences of a turn join, and a cut one shows what was heard, across a tool", () => {
-    const items = told([
-      { type: "agent.text", turn: 1, text: "One moment." },
-      { type: "tool.asked", turn: 1, ask_id: "1.1", name: "look", arguments: { at: "EKCH" } },
-      { type: "tool.answered", ask_id: "1.1", status: "ok", took_ms: 11, cut: ["rows"] },
-      { type: "agent.text", turn: 1, text: "It rains." },
-      { type: "agent.text", turn: 1, text: "Take a coat." },
-      { type: "agent.interrupted", turn: 1, heard: "One moment. It rains. Take" },
-      { type: "agent.text", turn: 1, text: "Yes?" },
-    ]);
-    expect(items).toMatchObject([
-      { kind: "agent", text: "One moment.", heard: null },
-      { kind: "tool", status: "ok", tookMs: 11, cut: ["rows"], arguments: { at: "EKCH" } },
-      { kind: "agent", text: "It rains. Take a coat.", heard: "It rains. Take" },
-      { kind: "agent", text: "Yes?", heard: null },
-    ]);
-  });
-
-  test("nothing was heard of an answer that was cut at once", () => {
-    const items = told([
-      { type: "agent.text", turn: 2, text: "Well." },
-      { type: "agent.interrupted", turn: 2, heard: "" },
-    ]);
-    expect(items).toMatchObject([{ text: "Well.", heard: "" }]);
-  });
-
-  test("misheard names are corrected, keys join, and unknown lines change nothing", () => {
-    const items = told([
-      { type: "caller.text", turn: 1, text: "kilo", understood: "Kilo Juliett", confidence: 0.4 },
-      { type: "caller.key", key: "4" },
-      { type: "caller.key", key: "*" },
-      { type: "something.new", text: "?" },
-      { type: "tool.answered", ask_id: "0.9", name: "old", status: "ok", source: "late" },
-    ]);
-    expect(items).toMatchObject([
-      { kind: "caller", text: "Kilo Juliett" },
-      { kind: "keys", keys: "4*" },
-      { kind: "tool", name: "old", source: "late" },
-    ]);
-  });
-});
-
-test("waits grow until the latency is known, and a filler does not hide the answer", () => {
-  const lines: Fields[] = [
-    { type: "caller.stopped", at_ms: 7_474, turn: 1, last_speech_ms: 6_997 },
-    { type: "caller.text", turn: 1, text: "Hello" },
-    { type: "turn.latency", turn: 1, endpoint_ms: 477, brain_ms: 16, total_ms: 615, filler: true },
-    { type: "turn.answered", turn: 1, answer_ms: 2_000 },
-    { type: "caller.stopped", at_ms: 9_000, turn: 2, last_speech_ms: 8_500 },
-  ];
-  const turns = lines.reduce<readonly Turn[]>((all, line) => withLine(all, line, 10_000), []);
-  expect(turns).toMatchObject([
-    { words: "Hello", since: 10_000 - 477, totalMs: 615, answerMs: 2_000 },
-    { since: 9_500, stages: null, totalMs: null },
-  ]);
-  expect(medianWait(turns)).toBe(2_000);
-  expect(medianWait([])).toBe(null);
 });
 
 /** An engine whose answers a test writes. */
@@ -186,7 +115,7 @@ describe("a written conversation", () => {
     expect(engine.asked).toEqual([{}, { message: "first" }]);
     await engine.say("done", { state: "open" });
     expect(engine.asked.at(-1)).toEqual({ message: "second" });
-    expect(chat.view.items).toMatchObject([
+    expect(chat.view.conversation.items).toMatchObject([
       { kind: "agent", text: "Good day." },
       { kind: "caller", text: "first" },
       { kind: "caller", text: "second" },
@@ -204,7 +133,7 @@ describe("a written conversation", () => {
     await engine.say("done", { state: "ended", reason: "agent_hangup" });
     expect(engine.asked.at(-1)).toEqual({ approve: true });
     expect(chat.view).toMatchObject({ phase: "ended", reason: "agent_hangup" });
-    expect(chat.view.items).toMatchObject([
+    expect(chat.view.conversation.items).toMatchObject([
       {},
       { kind: "tool", status: "ok" },
       { kind: "approval", answer: "yes" },
@@ -243,10 +172,4 @@ describe("a written conversation", () => {
     expect(engine.ended).toEqual(["chat-1"]);
     expect(engine.asked).toEqual([]);
   });
-});
-
-test("only the open question is answered", () => {
-  const first = withChatEvent([], "approval", { question: "One?" });
-  const both = withChatEvent(answered(first, "no"), "approval", { question: "Two?" });
-  expect(answered(both, "yes")).toMatchObject([{ answer: "no" }, { answer: "yes" }]);
 });

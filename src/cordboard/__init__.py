@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cordboard.agent_api.agent import AgentText as AgentText
     from cordboard.agent_api.agent import AgentTrouble as AgentTrouble
     from cordboard.agent_api.agent import AgentWords as AgentWords
+    from cordboard.agent_api.agent import CallerPartial as CallerPartial
     from cordboard.agent_api.agent import CallerPauses as CallerPauses
     from cordboard.agent_api.agent import CallerStarted as CallerStarted
     from cordboard.agent_api.agent import CallerStopped as CallerStopped
@@ -117,8 +118,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "cordboard.agent_api.agent": (
         "Agent AgentAudio AgentAudioDone AgentEnded AgentEvent AgentFailed AgentSession "
-        "AgentText AgentTrouble AgentWords CallerPauses CallerStarted CallerStopped "
-        "CallerText CallerWaits Interrupted OverlapBegan OverlapDismissed Said "
+        "AgentText AgentTrouble AgentWords CallerPartial CallerPauses CallerStarted "
+        "CallerStopped CallerText CallerWaits Interrupted OverlapBegan OverlapDismissed Said "
         "ToolAsked ToolCancelled Usage Used"
     ),
     "cordboard.agent_api.language_model": (

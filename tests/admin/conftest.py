@@ -233,6 +233,7 @@ class LiveCall:
     state: CallState = CallState.TALKING
     cost: float | None = 0.25
     currency: str = "EUR"
+    source: str = "asterisk"
     recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
@@ -250,7 +251,7 @@ class LiveCall:
     def offer(self) -> Offer:
         nothing: Any = None
         return Offer(
-            self.call_id, "asterisk", nothing, nothing, "+4930123456", "Erika Mustermann", "1000"
+            self.call_id, self.source, nothing, nothing, "+4930123456", "Erika Mustermann", "1000"
         )
 
     def end(self, outcome: str, reason: str) -> None:
@@ -430,6 +431,8 @@ class Room:
         self.degradation = Degradation()
         self.voice = Beep()
         self.offers: list[Offer] = []
+        self.tested: list[str] = []
+        """Contexts of the test calls."""
         loop = asyncio.get_running_loop()
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
@@ -486,6 +489,7 @@ class Room:
             views=Views(folder / "admin" / "views.json"),
             scenarios=folder / "admin" / "evaluations",
             setup=self._setup,
+            place_test_call=self._place_test_call,
             alarms=self.alarms,
             log=KeptLog(),
             internal_error=self.errors.append,
@@ -553,6 +557,10 @@ class Room:
         self.services.close()
         if self.keeper is not None:
             self.keeper.close()
+
+    async def _place_test_call(self, context: str) -> tuple[str, str]:
+        self.tested.append(context)
+        return f"call-{len(self.tested)}", "Hello?"
 
     async def _setup(self, source: ConfigSource, freepbx: bool) -> list[Step]:
         await self.may_check.wait()

@@ -19,10 +19,11 @@ from cordboard.api.app import ComponentState
 from cordboard.calls.call import CallState
 from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.telephony.scripted_caller import SOURCE
 from cordboard_testkit.fake_administration import Reloaded
 from cordboard_testkit.patience import PATIENCE, until
 
-from .conftest import CONFIG, Room, code
+from .conftest import CONFIG, LiveCall, Room, code
 
 
 async def test_live_calls_are_those_of_the_scope_with_numbers_by_grant(room: Room) -> None:
@@ -367,6 +368,20 @@ async def test_the_set_up_is_checked_once_at_a_time(room: Room) -> None:
     assert (busy.status_code, code(busy)) == (503, "busy")
     room.may_check.set()
     assert (await first).json()["steps"][0]["fix"]["text"] == "extensions.conf"
+
+
+async def test_a_test_call_is_placed_one_at_a_time_and_within_the_scope(room: Room) -> None:
+    room.add("otto", Role.OPERATOR, scope=("demo",))
+    browser = room.browser("otto")
+    for context, status in (("sales", 404), ("nowhere", 404), ("demo", 200)):
+        answer = await browser.post("/engine/setup/test-call", {"context": context})
+        assert answer.status_code == status, answer.text
+    assert answer.json() == {"call_id": "call-1", "says": "Hello?"}
+    assert room.tested == ["demo"]
+    assert room.entries()[-1]["detail"] == {"context": "demo"}
+    room.calls["call-1"] = LiveCall("call-1", "demo", source=SOURCE)
+    busy = await browser.post("/engine/setup/test-call", {"context": "demo"})
+    assert (busy.status_code, code(busy)) == (503, "busy")
 
 
 async def test_the_set_up_of_an_engine_without_a_file_cannot_be_checked(room: Room) -> None:

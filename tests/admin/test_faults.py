@@ -219,8 +219,9 @@ async def test_a_slow_client_is_given_up_while_others_are_answered(
     room.close()
 
 
+@pytest.mark.parametrize("path", ["engine", "live/sse?topics=engine"])
 async def test_a_client_that_reads_no_answers_is_given_up(
-    room: Room, port: int, monkeypatch: pytest.MonkeyPatch
+    room: Room, port: int, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     room.add("otto", Role.OPERATOR)
     token = room.program("otto").headers["Authorization"].removeprefix("Bearer ")
@@ -233,7 +234,7 @@ async def test_a_client_that_reads_no_answers_is_given_up(
 
     monkeypatch.setattr(room.view, "health", health)
     request = (
-        f"GET /api/v1/engine HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        f"GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
     )
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
@@ -242,7 +243,10 @@ async def test_a_client_that_reads_no_answers_is_given_up(
         await loop.sock_connect(client, ("127.0.0.1", port))
         await loop.sock_sendall(client, request.encode())
         await asyncio.wait_for(asked.wait(), PATIENCE)
-        await until(lambda: room.app._answering == 0, "the end of the request")
+        if "sse" in path:
+            await until(lambda: len(room.services.sockets) == 1, "its begin")
+        lasting = room.services.sockets
+        await until(lambda: room.app._answering + len(lasting) == 0, "the end of the request")
     assert (await room.browser().get("/session")).status_code == 200
 
 

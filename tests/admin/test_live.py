@@ -18,9 +18,11 @@ from cordboard.admin.live import PROTOCOL
 from cordboard.admin.live_calls import without_personal
 from cordboard.calls import events
 from cordboard.calls.floor import Floor, Owed
+from cordboard.calls.history import CallHistory
 from cordboard.calls.ledger_file import encode_event
 from cordboard.errors import RequestRefused
 from cordboard.observe.logging import KeptLog
+from cordboard.history.masking import mask
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Browser, LiveCall, Room, Visit, code
@@ -38,6 +40,7 @@ class Playout:
 class Talk:
     floor: Floor = dataclasses.field(default_factory=Floor)
     playout: Playout = dataclasses.field(default_factory=Playout)
+    partial: str = ""
 
 
 class Calls:
@@ -242,6 +245,32 @@ def test_each_text_of_an_event_is_either_shown_to_all_or_hidden(
         assert not said & {"caller_name", "text", "heard", "arguments", "sent", "message"}
 
 
+def test_the_record_of_a_call_hides_all_that_the_live_feed_hides() -> None:
+    """The feed masks lines, the record what was made of them: two lists of the same fields."""
+    lines = []
+    for kind in sorted(events.EVENTS, key=lambda kind: kind.type != "tool.asked"):
+        line: dict[str, Any] = {"type": kind.type, "at_ms": 1}
+        for each in dataclasses.fields(kind):  # type: ignore[arg-type]
+            said = f"<{kind.type}.{each.name}>"
+            kinds = {"str": said, "dict": {"said": said}, "list": [said]}
+            line[each.name] = kinds.get(str(each.type).partition("[")[0], 1)
+        lines.append(line | ({"ask_id": "a"} if "ask_id" in line else {}))
+    history = CallHistory.from_lines(lines)
+    hidden = [
+        f"<{line['type']}.{name}>"
+        for line in lines
+        for name, value in without_personal(line).items()
+        if value != line[name]
+    ]
+    whole = str(dataclasses.asdict(history))
+    assert {"<caller.text.text>", "<tool.asked.arguments>"} <= {
+        each for each in hidden if each in whole
+    }
+    mask(history)
+    masked = str(dataclasses.asdict(history))
+    assert [each for each in hidden if each in masked] == []
+
+
 @pytest.mark.parametrize("after", range(7))
 async def test_the_events_of_a_call_come_from_the_file_then_live_without_gap_or_double(
     room: Room, calls: Calls, after: int
@@ -294,6 +323,25 @@ async def test_who_calls_from_the_browser_sees_the_words_of_that_call_and_nobody
         visit = await watching(browser, topic="call", call=call)
         assert (await visit.frame())["events"][1]["text"] == words
     assert "call.watched" not in [line["action"] for line in room.entries()]
+
+
+async def test_words_that_may_still_change_are_for_those_who_may_see_words(
+    room: Room, calls: Calls
+) -> None:
+    call = calls.begin("one")
+    may, may_not = [
+        await watching(viewer(room, *grants), topic="call", call="one")
+        for grants in ((Grant.PERSONAL,), ())
+    ]
+    for visit in (may, may_not):
+        assert len((await visit.frame())["events"]) == 1
+    call.conversation.partial = "I would li"
+    assert (await may.frame())["partial"] == "I would li"
+    call.conversation.partial = ""
+    calls.take("one", 100, events.Heard(1, "I would like", 1.0))
+    assert (await may.frame())["events"][0]["text"] == "I would like"
+    assert (await may.frame())["partial"] == ""
+    assert (await may_not.frame())["events"][0]["text"] == ""
 
 
 async def test_a_viewer_who_does_not_read_costs_nothing_and_misses_nothing(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cordboard.accounts import passwords
@@ -114,6 +116,7 @@ async def test_dangerous_acts_need_the_password_again_for_ten_minutes(room: Room
     room.clock.now += 601
     assert code(await browser.post("/users/bert/reset")) == "not_elevated"
     results = [(entry["action"], entry["result"]) for entry in room.entries()]
+    assert [each["on"] for each in room.entries() if each["result"] == "done"] == ["", "bert"]
     assert results == [
         ("user.add", "refused"),
         *[("session.elevate", "refused")] * 3,
@@ -284,6 +287,16 @@ async def test_the_audit_is_read_in_pages(room: Room) -> None:
     assert ([entry["seq"] for entry in found["entries"]], found["next"]) == ([5, 4], 4)
     for bad in ("limit=0", "limit=201", "limit=x", "before=-1", "page=2"):
         assert code(await browser.get(f"/audit?{bad}")) == "invalid"
+    table = await browser.get("/audit/export?action=mcp.&on=atis")
+    heads, *rows = table.text.splitlines()
+    assert heads.startswith("seq,at,who,action,on,")
+    assert [row.split(",")[0] for row in rows] == ["5", "4", "3", "2", "1"]
+    lines = await browser.get("/audit/export?format=jsonl&action=audit.")
+    own = [json.loads(line) for line in lines.text.splitlines()]
+    assert [(each["action"], each["seq"]) for each in own] == [
+        ("audit.export", 7),
+        ("audit.export", 6),
+    ]
     assert code(await browser.get("/users?limit=1")) == "invalid"
 
 

@@ -167,7 +167,7 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     elif path == "/session/link":
         room.accounts.add("invited", Role.VIEWER, (), ("*",))
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
-    elif path in ("/browser-calls", "/chats"):
+    elif path in ("/browser-calls", "/chats", "/engine/setup/test-call"):
         body = {"context": context}
     elif "{chat_id}" in path or "{trial_id}" in path:
         path = path.replace("{chat_id}", f"chat-{context}")

@@ -44,6 +44,7 @@ from tests.admin_ui.hotel import (
 from tests.admin_ui.pictures import take
 
 from cordboard.admin.page import ASSETS, INDEX
+from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.patience import PATIENCE
 
 AXE = REPOSITORY / "admin-ui" / "node_modules" / "axe-core" / "axe.min.js"
@@ -90,14 +91,15 @@ def elsewhere() -> Iterator[Elsewhere]:
 def build(
     elsewhere: Elsewhere, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Hotel]]:
-    """Makes hotels and starts them; `bulk=10_000` invents that many calls besides."""
+    """Makes hotels and starts them; `bulk=10_000` invents that many calls besides, `asterisk` is
+    theirs."""
     if not (ASSETS / INDEX).exists():
         pytest.fail("the interface is not built; run make admin-ui", pytrace=False)
     history, password, hotels = history_of_today(), hash_of_password(), []
 
-    def built(bulk: int = 0) -> Hotel:
+    def built(bulk: int = 0, asterisk: AsteriskInstance | None = None) -> Hotel:
         folder = tmp_path_factory.mktemp("hotel")
-        hotel = build_hotel(folder, history, elsewhere, password, bulk)
+        hotel = build_hotel(folder, history, elsewhere, password, bulk, asterisk)
         hotels.append(hotel)
         hotel.start()
         return hotel
@@ -108,9 +110,22 @@ def build(
 
 
 @pytest.fixture(scope="session")
-def hotel(build: Callable[..., Hotel]) -> Hotel:
-    """The engine of all files. Tests leave it as it was."""
-    return build(PICTURED if os.environ.get(PICTURES) else 0)
+def asterisk(elsewhere: Elsewhere) -> Iterator[AsteriskInstance]:
+    """The real Asterisk of `hotel`."""
+    instance = AsteriskInstance()
+    try:
+        elsewhere.run(instance.start())
+        yield instance
+    finally:
+        elsewhere.run(instance.stop())
+
+
+@pytest.fixture(scope="session")
+def hotel(build: Callable[..., Hotel], asterisk: AsteriskInstance) -> Iterator[Hotel]:
+    """The engine of all files, behind an Asterisk. Tests leave it as it was."""
+    built = build(PICTURED if os.environ.get(PICTURES) else 0, asterisk)
+    yield built
+    built.stop()
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ from cordboard.accounts.rights import EVERYWHERE, Grant, Role, Scope
 from cordboard.accounts.store import Accounts
 from cordboard.history.indexer import IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
+from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.child_process import start_child
 from cordboard_testkit.free_ports import free_port
@@ -49,6 +50,9 @@ PEOPLE: dict[str, tuple[str, Role, tuple[Grant, ...], Scope]] = {
     "booker": ("bodil", Role.OPERATOR, (), ("booking",)),
 }
 """Name, role, grants and scope of each person, by the word that tests use. All have PASSWORD."""
+
+EXTENSIONS = ["ctx-*@from-test", "nobody@from-test"]
+"""Patterns of the extensions that browsers may call in a hotel with an Asterisk."""
 
 Result = TypeVar("Result")
 _CALLS = "/api/v1/calls?limit=1"
@@ -199,9 +203,15 @@ class Hotel:
 
 
 def build_hotel(
-    folder: Path, history: Path, elsewhere: Elsewhere, password: str, bulk: int = 0
+    folder: Path,
+    history: Path,
+    elsewhere: Elsewhere,
+    password: str,
+    bulk: int = 0,
+    asterisk: AsteriskInstance | None = None,
 ) -> Hotel:
-    """Make a hotel, not started, with a copy of the history and `bulk` invented calls besides."""
+    """Make a hotel, not started, with a copy of the history and `bulk` invented calls besides. With
+    an Asterisk browsers may call the extensions that lead to the engine."""
     hotel = Hotel(folder, history / "lines", elsewhere, password)
     skipped = shutil.ignore_patterns("index.sqlite3*", "open")
     shutil.copytree(history / "calls", folder / "calls", ignore=skipped)
@@ -212,12 +222,16 @@ def build_hotel(
     for number in range(bulk):
         invented(number, bulk).write(folder / "calls")
     write_index(folder / "calls")
-    ports = {
+    changes = {
         "15000": str(hotel.http_port),
         "8090": str(hotel.audiosocket_port),
         "15001": str(hotel.port),
     }
-    write_site(folder, ports)
+    if asterisk is not None:
+        ari = f"{{url: '{asterisk.ari_url}', password: {asterisk.ari_password}}}"
+        changes["default_provider: local"] = f"default_provider: local\nasterisk: {ari}"
+        changes["data: admin"] = f"data: admin, extensions: {EXTENSIONS}"
+    write_site(folder, changes)
     with hotel.accounts() as accounts:
         for name, role, grants, scope in PEOPLE.values():
             accounts.add(name, role, grants, scope)

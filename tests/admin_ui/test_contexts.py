@@ -12,6 +12,7 @@ from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
 GREETING = 'greeting: "Booking desk."   # short on purpose'
+NO_EDIT = {"error": {"code": "invalid", "message": "contexts.booking is an alias"}}
 OPEN_ALL = """async () => {
   for (let depth = 0; depth < 3; depth++) {
     for (const fold of document.querySelectorAll("main button[aria-expanded=false]")) fold.click();
@@ -68,6 +69,8 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     greeting.fill("Good day, bookings.")
     expect(lit(page)).to_have_text([re.compile('greeting: "Good day, bookings."   # short')])
     expect(form_of(page).get_by_text("next call")).to_be_visible()
+    unset = form_of(page).get_by_label("Provider", exact=True).locator("option:checked")
+    expect(unset).to_have_text("From default_provider: local")
     shoot(page, "contexts-form-and-text")
 
     # A line of another part: its field comes into view.
@@ -85,7 +88,10 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     expect(problem).to_contain_text("audiosocket.calls_per_minute: expected a whole number")
     axe(page)
 
-    # One history: the typing in the text, then the change of the form.
+    # One history: the typing in the text, then the change of the form. A narrow window only reads.
+    page.set_viewport_size({"width": 700, "height": 900})
+    expect(text_of(page)).to_have_attribute("aria-readonly", "true")
+    page.set_viewport_size({"width": 1440, "height": 900})
     undo = page.get_by_role("button", name="Undo")
     undo.click()
     expect(page.get_by_text("No problems")).to_be_visible()
@@ -95,6 +101,10 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     page.get_by_role("button", name="Redo").click()
     expect(greeting).to_have_value("Good day, bookings.")
 
+    # An edit that the engine refuses is no reason not to publish the others.
+    page.route("**/api/v1/config/edit", lambda route: route.fulfill(status=422, json=NO_EDIT))
+    form_of(page).get_by_label("Prompt", exact=True).fill("Never mind.")
+    expect(page.get_by_role("status").filter(has_text="is an alias")).to_be_visible()
     draft_saved(page)
     publish(page, "Sounds kinder")
     in_force(page)
@@ -177,11 +187,13 @@ def test_texts_whose_secrets_differ_are_merged_by_hand_from_the_file_as_it_is(
     open_page: OpenPage, own_hotel: Hotel, before: str
 ) -> None:
     """The number of a secret in the draft may mean another one in the file."""
+    of_windows = before.replace("\n", "\r\n")
+    own_hotel.config.write_text(of_windows, newline="")
     page = open_page("admin", "/contexts/weather", hotel=own_hotel)
     form_of(page).get_by_label("Greeting", exact=True).fill("Mine.")
     draft_saved(page)
-    theirs = before.replace("sk-in-clear-4f2a9", "sk-of-somebody-else-77c1")
-    own_hotel.config.write_text(theirs)
+    theirs = of_windows.replace("sk-in-clear-4f2a9", "sk-of-somebody-else-77c1")
+    own_hotel.config.write_text(theirs, newline="")
     publish(page, "I was second")
     dialog = page.get_by_role("dialog", name="Somebody was faster")
     expect(dialog.get_by_role("textbox", name="Your draft")).to_contain_text("Mine.")
@@ -198,7 +210,7 @@ def test_texts_whose_secrets_differ_are_merged_by_hand_from_the_file_as_it_is(
     in_force(page)
     greeting = 'greeting: "Weather desk. Which aerodrome?"'
     expected = theirs.replace(greeting, f"{greeting}  # by hand")
-    assert own_hotel.config.read_text() == expected
+    assert own_hotel.config.read_bytes().decode() == expected, "its line ends too"
 
 
 def test_an_edit_that_is_under_way_is_not_lost_when_the_page_is_left(
@@ -209,6 +221,12 @@ def test_an_edit_that_is_under_way_is_not_lost_when_the_page_is_left(
     page.route("**/api/v1/config/edit", lambda route: held.append(route))
     with page.expect_request("**/api/v1/config/edit"):
         form_of(page).get_by_label("Prompt", exact=True).fill("Be brief.")
+    # The places in a list are old until the answer is here.
+    form_of(page).get_by_role("button", name="More actions: transfer").click()
+    for act in ("Move up", "Remove"):
+        expect(page.get_by_role("menuitem", name=act)).to_be_disabled()
+    page.keyboard.press("Escape")
+    expect(form_of(page).get_by_label("Add: Tools")).to_be_visible()
     page.get_by_role("link", name="Live").click()
     for route in held:
         route.continue_()

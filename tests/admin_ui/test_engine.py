@@ -1,5 +1,5 @@
-"""The engine and its alarms: drained and filled again, reloaded, its log followed, its state saved;
-a firing alarm seen by a person."""
+"""The engine and its alarms: drained and filled again, reloaded, its log followed, its state saved,
+tried by a test call; a firing alarm seen by a person."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm
 from tests.admin_ui.hotel import Hotel
 
 RULE = "    tools-fail: {measure: tool_failures, above: 0}\n"
@@ -153,6 +153,25 @@ def test_a_firing_alarm_is_seen_and_leads_on(
     axe(page)
     alarm.get_by_role("link", name="Show the measure").click()
     expect(page).to_have_url(re.compile(r"/insights\?measure=calls&range=24h"))
+
+
+def test_the_set_up_ends_with_a_test_call(
+    open_page: OpenPage, hotel: Hotel, axe: Axe, shoot: Shoot
+) -> None:
+    page = open_page("admin", "/setup")
+    steps = page.get_by_role("listitem")
+    expect(steps.filter(has_text="Stasis application")).to_contain_text("the engine that runs")
+    page.get_by_label("Context", exact=True).select_option("weather")
+    be_calm(page)
+    page.get_by_role("button", name="Place a test call").click()
+    expect(page.get_by_text("Its caller asks: “Hello, can you hear me?”")).to_be_visible()
+    result = page.get_by_text("The caller was greeted and understood, and got an answer after")
+    expect(result).to_be_visible()
+    shoot(page, "setup-test-call")
+    axe(page)
+    page.get_by_role("link", name="Open the call").click()
+    expect(page).to_have_url(re.compile(r"/calls/[0-9a-f-]{36}$"))
+    expect(page.get_by_role("main")).to_contain_text("Weather desk.")
 
 
 def test_a_viewer_looks_and_a_scope_sees_its_own(

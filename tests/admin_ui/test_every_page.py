@@ -1,4 +1,5 @@
-"""What holds for all pages: axe finds nothing in either theme, and they fit on 320 pixels."""
+"""What holds for all pages: axe finds nothing in either theme, nor in the person's own colours, and
+they fit on 320 pixels."""
 
 from __future__ import annotations
 
@@ -38,6 +39,12 @@ WIDER_THAN_THE_WINDOW = """() => [...document.querySelectorAll("body *")]
   .filter(each => document.documentElement.scrollWidth > innerWidth
     && each.getBoundingClientRect().right > innerWidth + 1)
   .map(each => each.outerHTML.slice(0, 160))"""
+LOOK_OF_A_SWITCH = """each => {
+  const knob = getComputedStyle(each, "::before");
+  return knob.backgroundColor === getComputedStyle(each).backgroundColor ? "none"
+    : `${knob.backgroundColor} ${knob.translate}`;
+}"""
+"""The colours of a switch as they are painted."""
 
 
 def addresses(page: Page) -> dict[str, str]:
@@ -75,4 +82,14 @@ def test_each_page_is_accessible_and_fits(
             faults.append(str(found))
         wide = page.evaluate(WIDER_THAN_THE_WINDOW)
         faults += [f"{path} at {size[0]} pixels: too wide: {each}" for each in wide]
+    page.emulate_media(forced_colors="active")
+    page.goto("/settings?tab=browser")
+    settled(page)
+    switch = page.get_by_role("switch").first
+    before = switch.evaluate(LOOK_OF_A_SWITCH)
+    switch.click()
+    assert switch.evaluate(LOOK_OF_A_SWITCH) != before, "it is told from one that is off"
+    switch.click()
+    axe(page)
+    shoot(page, "forced-colors")
     assert not faults, "\n".join(faults)

@@ -6,14 +6,24 @@ import json
 import re
 from typing import Any
 
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm
 from tests.admin_ui.hotel import Hotel
 
 
 def test_a_call_is_watched_spoken_into_and_ended(
-    open_page: OpenPage, hotel: Hotel, axe: Axe, shoot: Shoot
+    open_page: OpenPage, hotel: Hotel, axe: Axe, shoot: Shoot, complaints: list[str]
 ) -> None:
+    keys: list[str] = []
+
+    def lose_the_first_answer(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        answer = route.fetch()
+        if len(keys) == 1:
+            route.abort()
+        else:
+            route.fulfill(response=answer)
+
     page = open_page("admin", "/live")
     expect(page.get_by_text("No call at this moment")).to_be_visible()
     with hotel.call() as caller:
@@ -33,9 +43,15 @@ def test_a_call_is_watched_spoken_into_and_ended(
         page.keyboard.press("Enter")
         expect(said).to_contain_text("Flag")
         expect(said).to_contain_text("friendly")
+        page.route("**/say", lose_the_first_answer)
         page.get_by_role("textbox", name="The agent says").fill("Please hold the line.")
         page.keyboard.press("Enter")
-        expect(said).to_contain_text("operator Please hold the line.")
+        expect(page.get_by_text("The engine cannot be reached")).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("textbox", name="The agent says")).to_have_value("")
+        assert keys == [keys[0]] * 2, "the engine knows that it is the same"
+        expect(said.get_by_text("Please hold the line.")).to_have_count(1)
+        complaints.clear()
         page.get_by_role("button", name="End", exact=True).click()
         page.get_by_role("button", name="End call").click()
         assert caller.ended() == "them"
@@ -47,9 +63,19 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
     open_page: OpenPage, hotel: Hotel
 ) -> None:
     page, other = open_page("admin", "/live"), open_page("viewer", "/live")
+    held: list[Route] = []
     with hotel.call() as caller:
-        page.get_by_role("row", name="reception").click()
+        row = page.get_by_role("row", name="reception")
+        row.click()
         be_calm(page)
+        page.route("**/listen", lambda route: held.append(route), times=1)
+        with page.expect_request("**/listen"):
+            page.get_by_role("button", name="Listen", exact=True).click()
+        page.keyboard.press("Escape")  # before the engine has answered
+        with page.expect_response("**/listen"):
+            held[0].continue_()
+        row.click()
+        expect(page.get_by_role("button", name="Listen", exact=True)).to_be_enabled()
         page.get_by_role("button", name="Listen", exact=True).click()
         expect(page.get_by_text(re.compile(r"\d\.\d s behind"))).to_be_visible()
         expect(other.get_by_role("row", name="1 listening")).to_be_visible()
@@ -59,6 +85,13 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
         page.wait_for_function(f"() => ({levels})('Caller') > 0.3")
         page.keyboard.press("Escape")  # whoever leaves the call does not hear it any more
         expect(other.get_by_role("row", name="1 listening")).to_have_count(0)
+        call_id = page.evaluate("fetch('/api/v1/calls/live').then(answer => answer.json())")[
+            "calls"
+        ][0]["call_id"]
+    (ledger,) = (hotel.folder / "calls").glob(f"*/{call_id}.jsonl")
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    (listened,) = [line for line in lines if line["type"] == "call.listened"]
+    assert listened["who"] == "anna"
 
 
 def test_a_viewer_without_grants_sees_the_call_and_nothing_to_do(
@@ -112,7 +145,7 @@ class FakeFeed:
 
     def __init__(self, page: Page) -> None:
         self._socket: WebSocketRoute | None = None
-        self._calls = 0
+        self._ids: dict[str, int] = {}
         page.route_web_socket("**/api/v1/live", self._opened)
 
     def _opened(self, socket: WebSocketRoute) -> None:
@@ -121,13 +154,17 @@ class FakeFeed:
 
     def _asked(self, message: str | bytes) -> None:
         asked = json.loads(message)
-        if asked.get("topic") == "calls":
-            self._calls = asked["id"]
+        if (topic := asked.get("topic")) is None:
+            return
+        self._ids[topic] = asked["id"]
+        if topic == "calls":
             self.send(snapshot=[live_row(number) for number in range(100)])
+        else:
+            self.send(topic, events=[{"type": "caller.started", "at_ms": 900, "speech_ms": 800}])
 
-    def send(self, **frame: Any) -> None:
+    def send(self, topic: str = "calls", **frame: Any) -> None:
         assert self._socket is not None
-        self._socket.send(json.dumps({"id": self._calls, "seq": 1, **frame}))
+        self._socket.send(json.dumps({"id": self._ids[topic], "seq": 1, **frame}))
 
 
 COUNT_CHANGES = """() => {
@@ -145,7 +182,9 @@ COUNT_CHANGES = """() => {
 }"""
 
 
-def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered(open_page: OpenPage) -> None:
+def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered_and_words_grow(
+    open_page: OpenPage,
+) -> None:
     page = open_page("viewer", "/settings")
     feed = FakeFeed(page)
     page.goto("/live?order=newest")
@@ -161,3 +200,12 @@ def test_of_a_hundred_calls_only_the_rows_that_changed_are_rendered(open_page: O
     page.get_by_role("menuitemcheckbox", name="sales").click()
     expect(page.get_by_text("49 of 99 calls")).to_be_visible()
     expect(page).to_have_url(re.compile("context=sales"))
+    page.get_by_role("row", name="+4530000097").click()
+    said = page.get_by_role("log")
+    expect(said).to_contain_text("The caller speaks…")
+    feed.send("call", partial="I would li")
+    expect(said).to_contain_text("I would li …")
+    words = {"type": "caller.text", "at_ms": 2_000, "turn": 1, "text": "I would like a room."}
+    feed.send("call", events=[words])
+    expect(said).not_to_contain_text("…")
+    expect(said).to_contain_text("I would like a room.")

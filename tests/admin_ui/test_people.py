@@ -57,8 +57,14 @@ def test_a_new_user_gets_a_link_signs_in_and_is_disabled(
 
     page.goto("/audit?who=anna&action=user.&on=karen")
     table = page.get_by_role("table", name="Audit")
-    expect(table.get_by_role("row")).to_have_count(2)  # the heads and one entry
+    expect(table.get_by_role("row")).to_have_count(3)  # the heads and two entries
     expect(table.get_by_role("row").nth(1)).to_contain_text("user.change")
+    expect(table.get_by_role("row").nth(2)).to_contain_text("user.add")
+    page.get_by_role("button", name="Export").click()
+    with page.expect_download() as saved:
+        page.get_by_role("menuitem", name="All matching entries as CSV").click()
+    exported = saved.value.path().read_text().splitlines()
+    assert [line.split(",")[3] for line in exported] == ["action", "user.change", "user.add"]
     page.get_by_role("button", name="Verify").click()
     expect(page.get_by_text("In order: lines 1 to")).to_be_visible()
     axe(page)

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from functools import partial
+from typing import Any
+
+from playwright.sync_api import Route, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import PASSWORD, Hotel
+
+PRICES = {
+    "currency": "EUR",
+    "models": [],
+    "budgets": [{"context": "booking", "max_cost_per_call": 0.5, "max_minutes": None}],
+}
+"""Of a hotel with prices: the one of these tests has only providers that cost nothing."""
+
+
+def by_context(key: str, *values: float | None) -> dict[str, Any]:
+    """A measure with one line."""
+    line = {"key": key, "stat": "count", "unit": "", "calls": {}, "values": values, "samples": []}
+    return {"measure": "", "about": "", "by": [], "t": [], "left_out": 0, "series": [line]}
 
 
 def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
@@ -33,6 +49,18 @@ def test_a_provider_shows_who_uses_it_and_is_checked_and_heard(
     page.wait_for_function("() => document.querySelector('audio')?.duration > 0.5")
     page.get_by_role("tab", name="Prices").click()
     expect(page.get_by_text("No prices are configured")).to_be_visible()
+    page.route("**/api/v1/prices", lambda route: route.fulfill(json=PRICES))
+    for measure, told in (
+        ("cost", by_context("EUR booking", 0.75, None, 0.25)),
+        ("calls", by_context("booking", 3, 0, 1)),
+    ):
+        answer = partial(Route.fulfill, json=told)
+        page.route(f"**/api/v1/analytics/{measure}?*", answer)
+    page.reload()
+    share = page.get_by_role("meter", name="Mean cost of a call of booking, of its budget")
+    expect(share).to_have_js_property("value", 0.25)
+    expect(share).to_have_js_property("max", 0.5)
+    axe(page)
 
 
 def test_a_secret_goes_in_after_the_password_and_never_comes_out(

@@ -58,6 +58,9 @@ def test_everything_is_found_and_reached_by_keyboard(open_page: OpenPage, axe: A
     shortcuts = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(shortcuts.get_by_text("Go to Calls")).to_be_visible()
     shortcuts.get_by_role("switch", name="Shortcuts of single keys").press("Space")
+    page.keyboard.press("Tab")
+    expect(shortcuts.get_by_role("button", name="Close")).to_be_focused()
+    expect(page.get_by_text("Close", exact=True)).to_be_visible()  # the tooltip
     page.keyboard.press("Escape")
     expect(shortcuts).to_have_count(0)
     page.keyboard.press("?")

@@ -6,12 +6,15 @@ import json
 import re
 import wave
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm, until
-from tests.admin_ui.hotel import Hotel, sound_of
+from tests.admin_ui.hotel import Elsewhere, Hotel, sound_of
 
+from cordboard_testkit.asterisk import AsteriskInstance
+from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.timeline import RATE
 
 WATCH_SOUND = """
@@ -19,6 +22,7 @@ Object.assign(window, {streams: [], contexts: [], sockets: [], levels: [], flush
 const {mediaDevices} = navigator;
 const open = mediaDevices.getUserMedia.bind(mediaDevices);
 mediaDevices.getUserMedia = async (wanted) => {
+  await window.permission;
   window.wanted = wanted;
   const stream = await open(wanted);
   streams.push(stream);
@@ -85,6 +89,13 @@ def call(page: Page, name: str = "Call") -> None:
     expect(page.get_by_text("In the call")).to_be_visible()
 
 
+def ledger_of(hotel: Hotel, page: Page) -> list[dict[str, Any]]:
+    """The lines of the ledger of the call whose page is opened."""
+    expect(page).to_have_url(re.compile(r"/calls/[0-9a-f-]{36}$"))
+    (ledger,) = (hotel.folder / "calls").glob(f"*/{page.url.rpartition('/')[2]}.jsonl")
+    return [json.loads(line) for line in ledger.read_text().splitlines()]
+
+
 def begin_on_trial(page: Page) -> None:
     """Begin a conversation; on a busy machine the engine may refuse the trial at first."""
     button = page.get_by_role("button", name="Begin a conversation")
@@ -129,12 +140,43 @@ def test_a_call_from_the_page_is_understood_answered_and_interrupted(
     audio = page.evaluate("wanted.audio")
     assert (audio["echoCancellation"], audio["noiseSuppression"]) == (True, False)
     page.get_by_role("link", name="Open the call").click()
-    expect(page).to_have_url(re.compile(r"/calls/[0-9a-f-]{36}$"))
-    call_id = page.url.rpartition("/")[2]
-    (ledger,) = (hotel.folder / "calls").glob(f"*/{call_id}.jsonl")
-    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
-    assert (lines[0]["test"], lines[0]["caller_number"]) == (True, "4711")
-    assert lines[-1]["reason"] == "caller_hangup"
+    first, *_, last = ledger_of(hotel, page)
+    assert (first["test"], first["caller_number"]) == (True, "4711")
+    assert last["reason"] == "caller_hangup"
+
+
+def test_a_call_through_asterisk_gets_the_context_of_the_dialplan_and_leaves_no_channel(
+    open_page: OpenPage,
+    hotel: Hotel,
+    microphone: Path,
+    asterisk: AsteriskInstance,
+    elsewhere: Elsewhere,
+) -> None:
+    speak(microphone, hotel.lines, 4.5, 3, 30.0)
+    way = "via=asterisk&extension=nobody@from-test"
+    page = listening(open_page("operator", f"/try?mode=call&context=booking&number=4711&{way}"))
+    be_calm(page)
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.get_by_text("The extension did not answer")).to_be_visible()
+    page.wait_for_function(RELEASED)
+    page.get_by_label("Extension").fill("ctx-weather@from-test")
+    call(page, "Call again")
+    said = page.get_by_role("log", name="Conversation")
+    expect(said.get_by_text("Weather desk. Which aerodrome?")).to_be_visible()
+    page.get_by_role("button", name="Keypad").click()
+    page.get_by_role("button", name="Key 7").click()
+    expect(said.get_by_text("pressed 7")).to_be_visible()
+    expect(said.get_by_text(re.compile("weather in Copenhagen", re.I))).to_be_visible()
+    expect(said.get_by_text("mcp_aviation_atis_get_atis")).to_be_visible()
+    page.wait_for_function("levels.some(([, level]) => level > 0.05)")
+    page.get_by_role("button", name="Hang up").click()
+    expect(page.get_by_text("You hung up.")).to_be_visible()
+    page.wait_for_function(RELEASED)
+    elsewhere.run(assert_line_clean(asterisk))
+    page.get_by_role("link", name="Open the call").click()
+    first, *_, last = ledger_of(hotel, page)
+    assert (first["source"], first["test"], first["caller_number"]) == ("asterisk", True, "4711")
+    assert last["reason"] == "caller_hangup"
 
 
 def test_every_way_out_of_a_call_releases_the_microphone(
@@ -169,10 +211,20 @@ def test_every_way_out_of_a_call_releases_the_microphone(
     page.wait_for_function(RELEASED)
     page.get_by_label("Way", exact=True).select_option("")
     call(page, "Call again")
+    page.get_by_role("button", name="Hang up").click()
+    page.evaluate("() => { window.permission = new Promise(allow => { window.allow = allow }) }")
+    be_calm(page)
+    page.get_by_role("button", name="Call again").click()
+    expect(page.get_by_text("Asking for the microphone")).to_be_visible()
+    page.keyboard.press("m")
+    page.evaluate("allow()")
+    expect(page.get_by_text("In the call")).to_be_visible()
+    expect(page.get_by_role("button", name="Muted")).to_have_attribute("aria-pressed", "true")
+    assert page.evaluate("streams.at(-1).getTracks()[0].enabled") is False
     page.get_by_role("link", name="Engine", exact=True).click()
     expect(page).to_have_url(re.compile("/engine$"))
     page.wait_for_function(RELEASED)
-    assert page.evaluate("streams.length") == 7
+    assert page.evaluate("streams.length") == 8
 
 
 def test_a_draft_is_tried_in_writing_with_an_approval_and_ends_with_the_page(

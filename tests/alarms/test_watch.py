@@ -127,6 +127,26 @@ async def test_an_alarm_is_told_once_with_its_calls_and_once_when_it_is_over(
     assert stat.S_IMODE(world.file.stat().st_mode) == 0o600
 
 
+async def test_an_erased_call_is_in_no_alarm_no_notice_and_no_file(tmp_path: Path) -> None:
+    world = World(tmp_path, {"busy": BUSY})
+    world.outbox.full = True
+    world.busy("gone", "kept")
+    await world.passes()
+    await world.watch.forget({"gone"})
+    assert world.watch.alarm("busy").reading.calls == ("kept",)
+    assert "gone" not in world.file.read_text()
+    world.outbox.full = False
+    world.calls = None
+    await world.passes(10)
+    assert [job.arguments["all"] for job in world.outbox.jobs] == [["kept"]]
+    before, world.watch = world.watch, world.begin()
+    await world.watch.start()
+    await world.watch.forget({"kept"})
+    assert "kept" not in world.file.read_text()
+    await before.close()
+    await world.watch.close()
+
+
 async def test_a_server_that_flaps_is_told_of_once(tmp_path: Path) -> None:
     world = World(tmp_path, {"crm": DOWN})
     for _ in range(10):  # never down for two minutes

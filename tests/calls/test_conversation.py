@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cordboard.agent_api.agent import AgentAudio, AgentAudioDone
+from cordboard.agent_api.agent import AgentAudio, AgentAudioDone, CallerPartial
 from cordboard.calls import events
 from cordboard.tools.tool import Effects, Filler, ToolAsk, ToolReply
 from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
@@ -55,6 +55,32 @@ def test_the_wait_of_a_turn_is_told_by_stage(tmp_path: Path) -> None:
     assert turn.answer_start_ms - turn.last_speech_ms == latency.total_ms
     text = stage.metrics.render().decode()
     assert 'ai_agent_turn_latency_seconds_count{stage="total"} 1.0' in text
+
+
+def test_words_so_far_are_with_the_call_until_they_are_final_and_not_in_its_ledger(
+    tmp_path: Path,
+) -> None:
+    seen: list[str] = []
+
+    async def script(agent: FakeAgent) -> None:
+        agent.emit(CallerPartial("Weather in"))
+        await asyncio.sleep(2)
+        await agent.caller_says(1, "Weather in Bergen?")
+
+    async def scenario(stage: CallStage) -> None:
+        for _ in range(2):
+            await asyncio.sleep(1)
+            assert stage.call.conversation is not None
+            seen.append(stage.call.conversation.partial)
+            await asyncio.sleep(4)
+        assert stage.line.media is not None
+        stage.line.media.break_off("caller_hangup")
+
+    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, context={"greeting": ""})
+    assert seen == ["Weather in", ""]
+    words = [line["text"] for line in stage.lines() if line["type"] == "caller.text"]
+    assert words == ["Weather in Bergen?"]
+    assert '"Weather in"' not in str(stage.lines()).replace("'", '"')
 
 
 def test_the_greeting_has_its_own_measure(tmp_path: Path) -> None:

@@ -271,6 +271,26 @@ async def test_an_order_of_a_trial_that_has_ended_since_is_no_call(stage: Stage)
     await stage.idle()
 
 
+async def test_a_test_call_is_greeted_asks_is_answered_and_hangs_up(stage: Stage) -> None:
+    headers = {"Origin": stage.address, "X-Cordboard": "1", **stage.headers}
+    async with httpx2.AsyncClient(
+        base_url=f"{stage.address}/api/v1", headers=headers, trust_env=False, timeout=PATIENCE
+    ) as client:
+        placed = await client.post("/engine/setup/test-call", json={"context": "other"})
+        assert placed.status_code == 200, placed.text
+        second = await client.post("/engine/setup/test-call", json={"context": "other"})
+        assert second.status_code == 503
+    call_id = placed.json()["call_id"]
+    history = await finished_history(stage.folder / "calls", call_id)
+    assert (history.outcome, history.reason, history.troubles) == ("completed", "caller_hangup", [])
+    assert (history.source, history.test, history.context) == ("test", True, "other")
+    (turn,) = history.caller_turns
+    assert "hear me" in turn.heard.lower()
+    assert turn.answer_ms is not None
+    assert " ".join(history.turns[0].said) == "Other desk."
+    await stage.idle()
+
+
 async def test_the_engine_stops_under_a_live_call(speech: Speech, tmp_path: Path) -> None:
     async with opened(speech, tmp_path) as stage:
         page = stage.page()

@@ -308,6 +308,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export all entries of the audit that fit, the newest first, as CSV or JSON lines. */
+        get: operations["export_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit/verify": {
         parameters: {
             query?: never;
@@ -589,6 +606,26 @@ export interface paths {
         get: operations["check_setup"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/engine/setup/test-call": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Call a context from inside of the engine: a caller waits for the greeting, asks whether it is heard, waits for the answer and hangs up. Only tools that read run.
+         * @description The caller speaks in the engine's offline voice; without one it only hears the greeting. The call is admitted, answered and recorded like one by telephone, and marked as a test: follow it by its id. One at a time.
+         */
+        post: operations["place_test_call"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1964,19 +2001,8 @@ export interface components {
              */
             next: number;
         };
-        /** AuditPage */
-        AuditPage: {
-            /**
-             * Limit
-             * @default 50
-             */
-            limit: number;
-            /**
-             * Before
-             * @description `next` of the page before.
-             * @default null
-             */
-            before: number | null;
+        /** AuditExport */
+        AuditExport: {
             /**
              * Who
              * @default
@@ -1999,6 +2025,48 @@ export interface components {
              * @enum {string}
              */
             result: "" | "done" | "refused" | "failed";
+            /**
+             * Format
+             * @default csv
+             * @enum {string}
+             */
+            format: "csv" | "jsonl";
+        };
+        /** AuditPage */
+        AuditPage: {
+            /**
+             * Who
+             * @default
+             */
+            who: string;
+            /**
+             * Action
+             * @description An action, or the beginning of several: `call.`.
+             * @default
+             */
+            action: string;
+            /**
+             * On
+             * @default
+             */
+            on: string;
+            /**
+             * Result
+             * @default
+             * @enum {string}
+             */
+            result: "" | "done" | "refused" | "failed";
+            /**
+             * Limit
+             * @default 50
+             */
+            limit: number;
+            /**
+             * Before
+             * @description `next` of the page before.
+             * @default null
+             */
+            before: number | null;
         };
         /** AuditVerified */
         AuditVerified: {
@@ -3660,6 +3728,13 @@ export interface components {
                 [key: string]: unknown;
             }[];
             /**
+             * Partial
+             * @description The words of the caller's present turn so far, when they have changed; empty once they are an
+             *     event.
+             * @default null
+             */
+            partial: string | null;
+            /**
              * Lines
              * @description Lines of the log, as `cordboard run --log-json` writes them.
              * @default []
@@ -5282,6 +5357,21 @@ export interface components {
              */
             level: "debug" | "info" | "warning" | "error";
         };
+        /** TestCallPlaced */
+        TestCallPlaced: {
+            /** Call Id */
+            call_id: string;
+            /**
+             * Says
+             * @description The caller's words; empty if the engine has no offline voice for them.
+             */
+            says: string;
+        };
+        /** TestCallTo */
+        TestCallTo: {
+            /** Context */
+            context: string;
+        };
         /** Ticket */
         Ticket: {
             /**
@@ -6748,12 +6838,12 @@ export interface operations {
     read_audit: {
         parameters: {
             query?: {
-                limit?: number;
-                before?: number | null;
                 who?: string;
                 action?: string;
                 on?: string;
                 result?: "" | "done" | "refused" | "failed";
+                limit?: number;
+                before?: number | null;
             };
             header?: never;
             path?: never;
@@ -6768,6 +6858,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntries"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    export_audit: {
+        parameters: {
+            query?: {
+                who?: string;
+                action?: string;
+                on?: string;
+                result?: "" | "done" | "refused" | "failed";
+                format?: "csv" | "jsonl";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": unknown;
+                    "application/x-ndjson": unknown;
                 };
             };
             /** @description It was refused. */
@@ -7278,6 +7404,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Setup"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    place_test_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TestCallTo"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestCallPlaced"];
                 };
             };
             /** @description It was refused. */

@@ -1,4 +1,5 @@
-// The frames of the protocol `cordboard.call.v1` (docs/browser-call.md). No I/O.
+// The frames of the protocols `cordboard.call.v1` (docs/browser-call.md) and `cordboard.listen.v1`
+// (docs/admin-live-control.md). No I/O.
 
 import type { Played } from "./playout.ts";
 import { RateQueue } from "./rate-queue.ts";
@@ -78,14 +79,50 @@ export function encodeFrame(
 /** Return the samples of a binary frame of the engine, from -1 to 1. */
 export function decodeFrame(data: ArrayBuffer, format: Format): Float32Array {
   const frame = new DataView(data);
-  const width = format === "ulaw" ? 1 : 2;
-  const samples = new Float32Array(
-    Math.max(0, Math.floor((frame.byteLength - HEADER_BYTES) / width)),
-  );
+  return samplesOf(frame, HEADER_BYTES, frame.byteLength, format === "ulaw" ? "ulaw" : "slin");
+}
+
+/** The first message to a listener. */
+export interface Hearing {
+  encoding: Encoding;
+  rate: number;
+  from_ms: number;
+  delay_ms: number;
+}
+
+export interface HeardFrame {
+  /** Time of the first sample, ms since the offer. */
+  at_ms: number;
+  caller: Samples;
+  agent: Samples;
+}
+
+const HEARD_HEADER_BYTES = 4;
+
+/** Return the samples of a frame for a listener, caller first; null if it is none. */
+export function decodeHeard(data: ArrayBuffer, encoding: Encoding): HeardFrame | null {
+  const frame = new DataView(data);
+  const half = (data.byteLength - HEARD_HEADER_BYTES) / 2;
+  if (half < 0 || half % (encoding === "slin" ? 2 : 1) !== 0) return null;
+  const middle = HEARD_HEADER_BYTES + half;
+  return {
+    at_ms: frame.getUint32(0, true),
+    caller: samplesOf(frame, HEARD_HEADER_BYTES, middle, encoding),
+    agent: samplesOf(frame, middle, data.byteLength, encoding),
+  };
+}
+
+/** 16 bit, little endian, or µ-law. */
+type Encoding = "slin" | "ulaw";
+type Samples = Float32Array<ArrayBuffer>;
+
+function samplesOf(frame: DataView, from: number, to: number, encoding: Encoding): Samples {
+  const width = encoding === "ulaw" ? 1 : 2;
+  const samples = new Float32Array(Math.max(0, Math.floor((to - from) / width)));
   for (let i = 0; i < samples.length; i++) {
-    const at = HEADER_BYTES + i * width;
-    samples[i] =
-      (format === "ulaw" ? fromUlaw(frame.getUint8(at)) : frame.getInt16(at, true)) / 32_768;
+    const at = from + i * width;
+    const sample = width === 1 ? fromUlaw(frame.getUint8(at)) : frame.getInt16(at, true);
+    samples[i] = sample / 32_768;
   }
   return samples;
 }

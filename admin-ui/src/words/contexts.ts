@@ -18,6 +18,8 @@ export const words = {
   notSet: "not set",
   isDefault: (value: string) => `Default: ${value}`,
   noDefault: "Not set",
+  inherited: (key: string, value: unknown) =>
+    typeof value === "string" ? `From ${key}: ${value}` : `From ${key}`,
   on: "on",
   off: "off",
   onlyText: "This value can only be edited in the text.",

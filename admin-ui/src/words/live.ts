@@ -1,19 +1,10 @@
 import type { Order } from "../pages/live/search.ts";
-import type { Stage } from "../pages/live/waterfall.ts";
 
 const orders: Record<Order, string> = {
   oldest: "Oldest first",
   newest: "Newest first",
   waiting: "Longest wait first",
   cost: "Dearest first",
-};
-
-const stages: Record<Stage, string> = {
-  endpoint: "End of the turn noticed",
-  stt: "Words recognised",
-  brain: "Answer found",
-  tts: "Answer spoken",
-  wire: "On the line",
 };
 
 export const words = {
@@ -106,37 +97,9 @@ export const words = {
     queued: (seconds: string) => `${seconds} of sound not heard yet`,
     turn: (number: number, waits: boolean) =>
       `Turn ${number}: what the caller ${waits ? "waits" : "waited"} for`,
-    waited: "waited",
-    waiting: "waiting",
-    stages,
-    transcript: "Transcript",
-    latest: "To the newest",
     nothing: "Nothing was said yet",
-    callerSpeaks: "The caller speaks…",
-    notHeard: "not heard",
-    saidBy: { operator: "operator" } as Record<string, string>,
-    running: "runs",
-    arguments: "Arguments",
-    result: "Answer",
-    stepOf: "step of a workflow",
     ended: "The call is over",
     notLive: "This call is not live",
-    marks: {
-      "caller.key": "Key",
-      "call.silence": "Silence",
-      "call.trouble": "Trouble",
-      "call.flagged": "Flag",
-      "call.listened": "Listened",
-      "line.transfer": "Transfer",
-      "operator.hint": "Hint",
-      "operator.hangup": "Ended by an operator",
-      "tool.approval": "Approval",
-      "recording.started": "Recording begins",
-      "recording.paused": "Recording paused",
-      "recording.resumed": "Recording goes on",
-      "recording.declined": "Not recorded: no consent",
-      "ledger.gap": "Lines are missing",
-    } as Record<string, string>,
   },
   acts: {
     end: "End",

@@ -131,6 +131,8 @@ export const words = {
     anyone: "Who",
     anything: "Action, such as call.",
     anyThing: "On",
+    exportMenu: "Export",
+    exports: { csv: "All matching entries as CSV", jsonl: "All matching entries as JSON lines" },
     verify: "Verify",
     inOrder: (first: number, last: number) => `In order: lines ${first} to ${last}.`,
     head: "Last hash",

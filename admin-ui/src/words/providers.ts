@@ -87,6 +87,8 @@ export const words = {
     budgets: "Budgets of contexts",
     context: "Context",
     perCall: "Most for a call",
+    mean: "Mean of a call, 30 days",
+    share: (context: string) => `Mean cost of a call of ${context}, of its budget`,
     minutes: "Longest call",
     noBudgets: "No context has a budget.",
     minutesOf: (minutes: number) => `${minutes} min`,

@@ -1,4 +1,4 @@
-"""What the endpoints of the configuration's file take and give."""
+"""Bodies and answers of the endpoints of the configuration's file."""
 
 from __future__ import annotations
 

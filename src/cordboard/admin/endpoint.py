@@ -49,6 +49,10 @@ class Takes(BaseModel):
         """Return what the audit keeps of a body. No secrets, no words of a call."""
         return {}
 
+    def subject(self) -> str:
+        """Return what the act is on, for the audit, if the path does not say it."""
+        return ""
+
 
 class Gives(BaseModel):
     """The base of answers."""
@@ -264,7 +268,7 @@ class Ask:
             "role": caller.role if caller is not None else "",
             "via": "" if caller is None else "key" if caller.key else "session",
             "action": self.endpoint.audit,
-            "on": "/".join(self.params.values()),
+            "on": "/".join(self.params.values()) or (self.body.subject() if self.body else ""),
             "client": self.arrival.client,
             "context": self.context,
             "detail": self.body.facts() if self.body is not None else {},

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
+from cordboard.admin.pace import TRY
 from cordboard.admin.services import AdminServices
 from cordboard.api.administration import report_as_json
 from cordboard.api.administration_view import Step
@@ -24,6 +25,7 @@ from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
 from cordboard.observe.log_words import without_words
 from cordboard.observe.logging import KeptLog
+from cordboard.telephony.scripted_caller import SOURCE
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 Holds: TypeAlias = Literal["calls", "admin"]
@@ -142,6 +144,20 @@ class SetupOf(Takes):
 
 class Setup(Gives):
     steps: list[Step]
+
+
+class TestCallTo(Takes):
+    context: str = Field(max_length=100)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the context."""
+        return {"context": self.context}
+
+
+class TestCallPlaced(Gives):
+    call_id: str
+    says: str
+    """The caller's words; empty if the engine has no offline voice for them."""
 
 
 class LogAfter(Takes):
@@ -285,6 +301,26 @@ async def checked_setup(services: AdminServices, *, freepbx: bool) -> list[Step]
         return list(await services.setup(services.source, freepbx))
 
 
+async def place_test_call(ask: Ask) -> TestCallPlaced:
+    """Call a context from inside of the engine: a caller waits for the greeting, asks whether it is
+    heard, waits for the answer and hangs up. Only tools that read run.
+
+    The caller speaks in the engine's offline voice; without one it only hears the greeting. The
+    call is admitted, answered and recorded like one by telephone, and marked as a test: follow it
+    by its id. One at a time.
+    """
+    services = ask.services
+    if any(call.offer.source == SOURCE for call in services.calls().values()):
+        raise RequestRefused(503, "busy", "a test call runs", headers={"Retry-After": "5"})
+    call_id, says = await services.place_test_call(ask.body.context)
+    return TestCallPlaced(call_id=call_id, says=says)
+
+
+def _context_of_test_call(ask: Ask) -> str | None:
+    body: TestCallTo = ask.body
+    return body.context if body.context in ask.services.config().contexts else None
+
+
 async def show_disks(ask: Ask) -> Disks:
     """Show the disks of the engine's files, and when they will be full."""
     return Disks(disks=await ask.services.run(disks_of, ask.services.config()))
@@ -402,5 +438,16 @@ ENDPOINTS = (
         gives=Setup,
         audit=UNRECORDED,
         does=check_setup,
+    ),
+    Endpoint(
+        "POST",
+        "/engine/setup/test-call",
+        may=Permission.TRY_CALL,
+        scope=_context_of_test_call,
+        takes=TestCallTo,
+        gives=TestCallPlaced,
+        audit="engine.test_call",
+        does=place_test_call,
+        pace=TRY,
     ),
 )

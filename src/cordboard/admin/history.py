@@ -323,6 +323,18 @@ async def streamed(
     return StreamingResponse(body(), status, named, kind)
 
 
+async def exported(ask: Ask, rows: Iterator[bytes], name: str, form: Format) -> Response:
+    """Return rows as a file, whose name and form these are."""
+
+    def pieces() -> Iterator[bytes]:
+        while some := b"".join(islice(rows, _ROWS_AT_ONCE)):
+            yield some
+
+    kind = "text/csv; charset=utf-8" if form == "csv" else "application/x-ndjson"
+    disposition = attachment(f"{name}.{form}")
+    return await streamed(ask, pieces(), kind, content_disposition=disposition)
+
+
 def attachment(name: str) -> str:
     """Return the header that makes browsers save an answer. Only plain characters of the name are
     used: a dialplan may have chosen a call's id."""
@@ -366,14 +378,7 @@ async def export_calls(ask: Ask) -> Response:
     rows: Iterator[CallRow] = all_rows(keeper.store, query)
     if not is_personal(ask):
         rows = map(masked_row, rows)
-    pieces = _joined(export(rows, form))
-    kind = "text/csv; charset=utf-8" if form == "csv" else "application/x-ndjson"
-    return await streamed(ask, pieces, kind, content_disposition=attachment(f"calls.{form}"))
-
-
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    while some := b"".join(islice(pieces, _ROWS_AT_ONCE)):
-        yield some
+    return await exported(ask, export(rows, form), "calls", form)
 
 
 async def _query(ask: Ask, keeper: IndexKeeper) -> CallQuery:
@@ -589,9 +594,12 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
         if type(error) is HistoryError:
             raise RequestRefused(404, "not_there", str(error)) from None
         raise
+    calls = [path.stem for path in plan.ledgers]
+    if not dry_run:
+        await ask.services.alarms.forget({*calls, *plan.refused})
     return Erased(
         erased=not dry_run,
-        calls=[path.stem for path in plan.ledgers],
+        calls=calls,
         files=len(plan.files),
         refused=list(plan.refused),
         running=list(plan.running),
@@ -618,7 +626,7 @@ def _put(path: str, does: Any, takes: type[Takes], audit: str) -> Endpoint:
 
 _ONE = "/calls/{call_id}"
 _EXPORT = {"may": Permission.CALLS_EXPORT}
-_TABLE = Content(("text/csv", "application/x-ndjson"))
+TABLE = Content(("text/csv", "application/x-ndjson"))
 _LEDGER = Content(("application/x-ndjson",))
 _PICTURE = Content(("image/svg+xml",))
 _ZIP = Content(("application/zip",))
@@ -626,7 +634,7 @@ ENDPOINTS = (
     _get("/calls", list_calls, CallPage, scope=Scope.FILTERED, asks=PageOf),
     _get("/calls/facets", count_calls, CallFacets, scope=Scope.FILTERED, asks=Filters),
     _get(
-        "/calls/export", export_calls, _TABLE, scope=Scope.FILTERED, asks=ExportOf,
+        "/calls/export", export_calls, TABLE, scope=Scope.FILTERED, asks=ExportOf,
         audit="calls.export", **_EXPORT,
     ),
     _get(_ONE, show_call, RecordedCall, scope=context_of_call),

@@ -81,6 +81,7 @@ class EngineParts:
     versions: Versions | None
     history: Callable[[], IndexKeeper | None]
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
+    place_test_call: Callable[[str], Awaitable[tuple[str, str]]]
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
     listeners: list[Callable[[str, int, LedgerEvent], None]]
@@ -135,6 +136,7 @@ class AdminListener:
             views=Views(settings.data / "views.json"),
             scenarios=settings.data / "evaluations",
             setup=parts.setup,
+            place_test_call=parts.place_test_call,
             alarms=parts.alarms,
             internal_error=parts.internal_error,
             paces=Paces(time.monotonic),

@@ -135,6 +135,9 @@ class LiveFrame(Gives):
     """Ended calls."""
     events: list[dict[str, Any]] = Field([])
     """Lines of the call's ledger."""
+    partial: str | None = None
+    """The words of the caller's present turn so far, when they have changed; empty once they are an
+    event."""
     lines: list[dict[str, Any]] = Field([])
     """Lines of the log, as `cordboard run --log-json` writes them."""
     restart: bool = False

@@ -114,7 +114,8 @@ class State:
 @dataclass(slots=True, eq=False)
 class Events:
     """Topic `call`: the ledger's events of one live call, first those of the file, then each as it
-    happens. `seq` is the number of the frame's last event in the ledger."""
+    happens, and the caller's words as they become known. `seq` is the number of the frame's last
+    event in the ledger."""
 
     facts: CallFacts
     services: AdminServices
@@ -125,6 +126,7 @@ class Events:
     """Number of the last event that the viewer has."""
     over: bool = False
     _followed: bool = field(default=False, init=False)
+    _partial: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         if self.facts.followers == 0:
@@ -135,7 +137,7 @@ class Events:
         facts = self.facts
         if self.sent >= facts.events:
             if self.over or not facts.over:
-                return None
+                return self._words_so_far()
             self.over = True
             return b'"seq":%d,"over":true' % self.sent
         tail = facts.tail
@@ -150,6 +152,14 @@ class Events:
         lines = await self.services.run(self._past, self.sent, last)
         self.sent = last
         return self._frame(lines)
+
+    def _words_so_far(self) -> bytes | None:
+        conversation = self.facts.call.conversation
+        partial = conversation.partial if self.personal and conversation is not None else ""
+        if partial == self._partial:
+            return None
+        self._partial = partial
+        return b'"seq":%d,"partial":%b' % (self.sent, to_json(partial))
 
     def _past(self, after: int, last: int) -> list[bytes]:
         """Return lines of the ledger, by their numbers. Blocks. Lines that the disk has not taken

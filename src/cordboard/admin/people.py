@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
+from starlette.responses import Response
 
-from cordboard.accounts.audit import verify
+from cordboard.accounts.audit import AuditEntry, verify
 from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role
 from cordboard.accounts.store import USER_NAME, Key, Session, User
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.history import TABLE, exported
 from cordboard.admin.pace import VERIFY
 from cordboard.api.administration import iso_time
 from cordboard.errors import NotThere
+from cordboard.history.export import Format, written
 
 DAY = 86_400
+_AT_ONCE = 1_000
+"""Entries that are read together."""
 _NAME = re.compile(USER_NAME)
 
 
@@ -53,6 +59,10 @@ class UserRights(Takes):
 
 class NewUser(UserRights):
     name: str
+
+    def subject(self) -> str:
+        """Return the user's name."""
+        return self.name
 
     @field_validator("name")
     @classmethod
@@ -112,10 +122,7 @@ class MadeKey(Gives):
     """For the header `Authorization: Bearer`; it is not shown again."""
 
 
-class AuditPage(Takes):
-    limit: int = Field(50, ge=1, le=200)
-    before: int | None = Field(None, ge=1)
-    """`next` of the page before."""
+class AuditFilter(Takes):
     who: str = Field("", max_length=100)
     action: str = Field("", max_length=100)
     """An action, or the beginning of several: `call.`."""
@@ -127,6 +134,16 @@ class AuditPage(Takes):
         exact = ("who", self.who), ("on", self.on), ("result", self.result)
         fits = all(not wanted or entry.get(name) == wanted for name, wanted in exact)
         return fits and str(entry.get("action")).startswith(self.action)
+
+
+class AuditPage(AuditFilter):
+    limit: int = Field(50, ge=1, le=200)
+    before: int | None = Field(None, ge=1)
+    """`next` of the page before."""
+
+
+class AuditExport(AuditFilter):
+    format: Format = "csv"
 
 
 class AuditEntries(Gives):
@@ -223,6 +240,21 @@ async def read_audit(ask: Ask) -> AuditEntries:
     read = ask.services.audit.read
     entries, following = await ask.services.run(read, page.limit, page.before, page.wants)
     return AuditEntries(entries=entries, next=following)
+
+
+async def export_audit(ask: Ask) -> Response:
+    """Export all entries of the audit that fit, the newest first, as CSV or JSON lines."""
+    asked: AuditExport = ask.query
+    read = ask.services.audit.read
+
+    def entries() -> Iterator[dict[str, Any]]:
+        before: int | None = None
+        while before != 0:
+            found, before = read(_AT_ONCE, before, asked.wants)
+            yield from found
+
+    columns = ["seq", "at", *(each.name for each in fields(AuditEntry))]
+    return await exported(ask, written(entries(), columns, asked.format), "audit", asked.format)
 
 
 async def verify_audit(ask: Ask) -> AuditVerified:
@@ -388,6 +420,17 @@ ENDPOINTS = (
         gives=AuditEntries,
         audit=UNRECORDED,
         does=read_audit,
+    ),
+    Endpoint(
+        "GET",
+        "/audit/export",
+        may=Permission.AUDIT_READ,
+        scope=_NONE,
+        takes=None,
+        asks=AuditExport,
+        gives=TABLE,
+        audit="audit.export",
+        does=export_audit,
     ),
     Endpoint(
         "GET",

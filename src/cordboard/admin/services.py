@@ -122,6 +122,9 @@ class AdminServices:
     """Folder of the tests that are made of calls."""
     setup: Callable[[ConfigSource, bool], Awaitable[Sequence[Step]]]
     """Checks the set-up by a file (`runtime.setup_check`), with the dialplan for FreePBX or not."""
+    place_test_call: Callable[[str], Awaitable[tuple[str, str]]]
+    """Has a caller of the engine's own call a context; returns the call's id and
+    what the caller says."""
     alarms: AlarmWatch
     internal_error: Callable[[str], None]
     """Counts an error of ours, by place."""

@@ -70,6 +70,14 @@ class CallerStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerPartial:
+    """The text of a caller's turn so far, for people who watch: a later one or `CallerText`
+    replaces it. An agent may leave it out."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallerText:
     """The final text of a caller's turn; empty when nothing could be understood."""
 
@@ -218,6 +226,7 @@ AgentEvent: TypeAlias = (
     | CallerStopped
     | CallerPauses
     | CallerWaits
+    | CallerPartial
     | CallerText
     | AgentText
     | AgentWords

@@ -11,7 +11,7 @@ import asyncio
 import datetime
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,24 @@ class AlarmWatch:
         self._alarms[name] = replace(alarm, acknowledged=Acknowledgement(who, note, at, until))
         await self._changed()
         return True
+
+    async def forget(self, calls: Collection[str]) -> None:
+        """Remove erased calls from the alarms and from the notices that are still to be told, in
+        the file too."""
+
+        def without(ids: Iterable[str]) -> list[str]:
+            return [each for each in ids if each not in calls]
+
+        for name, alarm in self._alarms.items():
+            reading = replace(alarm.reading, calls=tuple(without(alarm.reading.calls)))
+            self._alarms[name] = replace(alarm, reading=reading)
+        for notice in self._pending:  # in place: one of them may be on its way now
+            notice.facts["calls"][:] = without(notice.facts["calls"])
+        self._stored = {
+            name: {**each, "calls": without(each.get("calls") or ())}
+            for name, each in self._stored.items()
+        }
+        await self._changed()
 
     async def test(self) -> dict[str, str]:
         """Tell everybody that this is a test. Return the error by way, empty for success."""

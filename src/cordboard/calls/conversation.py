@@ -30,6 +30,7 @@ from cordboard.agent_api.agent import (
     AgentText,
     AgentTrouble,
     AgentWords,
+    CallerPartial,
     CallerPauses,
     CallerStarted,
     CallerStopped,
@@ -122,6 +123,8 @@ class Conversation:
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while more of its words may follow."""
+        self.partial = ""
+        """The caller's words so far, while they may still change. Not in the ledger."""
         self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
         self.speech = self._make_speech_queue()
@@ -298,7 +301,9 @@ class Conversation:
                 self._speak_on(turn, text)
             case AgentAudioDone(turn):
                 self._done(turn)
-            case CallerStarted() | CallerPauses() | CallerStopped() | CallerText():
+            case (
+                CallerStarted() | CallerPauses() | CallerStopped() | CallerPartial() | CallerText()
+            ):
                 self._note_caller(event)
             case CallerWaits(silent_since):
                 self._watch.caller_waits(silent_since)
@@ -331,12 +336,13 @@ class Conversation:
                 self._endings.ended(reason)
 
     def _note_caller(
-        self, event: CallerStarted | CallerPauses | CallerStopped | CallerText
+        self, event: CallerStarted | CallerPauses | CallerStopped | CallerPartial | CallerText
     ) -> None:
         match event:
             case CallerPauses(_, silent_since):
                 self._watch.caller_pauses(silent_since)
             case CallerStarted(at):
+                self.partial = ""
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
                 self.confirmation.caller_started()
@@ -350,7 +356,10 @@ class Conversation:
                 self._watch.caller_stopped(last_speech_at, owes_answer=owes)
                 self.confirmation.caller_stopped()
                 self.speech.look()
+            case CallerPartial(text):
+                self.partial = text
             case CallerText(turn, text, at, confidence, understood):
+                self.partial = ""
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood)
                 self._ledger.record(heard, at)

@@ -22,7 +22,6 @@ from cordboard.cli.options import (
 if TYPE_CHECKING:
     from cordboard.api.administration_view import Step
 
-TEST_WORDS = "Hello, can you hear me?"
 _INDENT = " " * 9
 
 
@@ -95,6 +94,7 @@ def _test_call(path: Path, context: str) -> Step:
     from cordboard.api.administration_view import Fix, Step
     from cordboard.cli.call import Lines, all_answered, call_own
     from cordboard.errors import CordboardError
+    from cordboard.runtime.setup_check import TEST_WORDS
 
     what = "test call"
     try:

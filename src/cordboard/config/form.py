@@ -2,9 +2,9 @@
 key by its type alone.
 
 Added to each key: `order` (its place in the section), `expected` (the allowed values in words),
-`unit`, `secret`, `reference` (the part of the file whose names it takes), and `placeholders` (name
-and meaning of each call variable that a text may use in braces); to each section with kinds:
-`kind_key`.
+`unit`, `secret`, `reference` (the part of the file whose names it takes), `inherits` (the key at
+the top of the file whose value counts if it is not set), and `placeholders` (name and meaning of
+each call variable that a text may use in braces); to each section with kinds: `kind_key`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -147,7 +147,7 @@ def read_document(
     parts = [part for provider in config.providers.values() for part in paid_parts(provider)]
     elsewhere = in_addresses.union(part.section.key(environ)[0] for part in parts)
     config.keep_secret(expansion.secrets_of_results | elsewhere)
-    secrets = expansion.secrets | _secret_values(config) | elsewhere
+    secrets = expansion.secrets.union(_secret_values(config), elsewhere)
     return LoadedConfig(
         config,
         path,
@@ -290,17 +290,21 @@ class _Expander:
         return result.text
 
 
-def _secret_values(value: Any) -> set[str]:
-    """Return the content of every `SecretStr` inside a value."""
-    if isinstance(value, SecretStr):
-        return {value.get_secret_value()}
-    if isinstance(value, BaseModel):
-        value = dict(value)
-    if isinstance(value, Mapping):
-        value = tuple(value.values())
-    if isinstance(value, (tuple, list)):
-        return {secret for item in value for secret in _secret_values(item)}
-    return set()
+def _secret_values(value: Any) -> Iterator[str]:
+    """Yield the content of every `SecretStr` inside a value."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if value is None or isinstance(value, (str, int, float)):
+            continue  # nearly all of them
+        if isinstance(value, SecretStr):
+            yield value.get_secret_value()
+        elif isinstance(value, BaseModel):
+            pending.extend(value.__dict__.values())
+        elif isinstance(value, Mapping):
+            pending.extend(value.values())
+        elif isinstance(value, (tuple, list)):
+            pending.extend(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,7 @@ class Context(Section):
     )
     provider: Name | None = Field(
         None,
-        json_schema_extra={"reference": "providers"},
+        json_schema_extra={"reference": "providers", "inherits": "default_provider"},
         description="Name under `providers`. Default: `default_provider`.",
     )
     fallback: tuple[Name, ...] = Field(

@@ -55,6 +55,8 @@ def is_ordinary(value: str) -> bool:
 def secrets_in(value: Any, name: str = "") -> Iterator[str]:
     """Yield the secrets in a section whose key is `name`, as far as they are known without the
     values from the environment."""
+    if value is None or isinstance(value, (int, float)):
+        return
     if isinstance(value, SecretStr):
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):

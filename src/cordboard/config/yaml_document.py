@@ -27,6 +27,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.parser import Parser
 from ruamel.yaml.reader import ReaderError
 
+from cordboard.config.yaml_nodes import as_ruamel, compose
 from cordboard.errors import ConfigError, ConfigProblem
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -140,16 +141,37 @@ def parse(text: str, file: str) -> Document:
     Lesser problems (duplicate keys, tags) are in `problems` of the result, next to the readable
     values, so that a caller can continue and report everything at once.
     """
-    return parse_events(text, file)[0]
+    return _document(*_composed(text, file), file)[0]
 
 
 def parse_events(text: str, file: str) -> tuple[Document, list[Event]]:
     """Like `parse`, with the events of the YAML parser: scanning a text twice takes twice as
     long."""
+    document, events = _document(*_composed(text, file), file)
+    return document, [*map(as_ruamel, events)]
+
+
+def _composed(text: str, file: str) -> tuple[Node | None, list[Any]]:
+    return compose(text, MAX_VALUES, MAX_DEPTH) or _carefully_composed(text, file)
+
+
+def _document(root: Node | None, events: list[Any], file: str) -> tuple[Document, list[Any]]:
+    if root is None:
+        message = "the file is empty; expected at least `contexts:` with one context"
+        raise ConfigError([ConfigProblem(message, file=file, line=1)])
+    if not isinstance(root, MappingNode):
+        found = "a list" if isinstance(root, SequenceNode) else "a single value"
+        message = f"expected a mapping (`key: value` lines), found {found}"
+        raise ConfigError([_problem(message, "", file, _place(root, root))])
+    return _Builder(file).build(root), events
+
+
+def _carefully_composed(text: str, file: str) -> tuple[Node | None, list[Any]]:
+    """Read a text that libyaml's parser does not take, or refuses."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Parser, yaml.Composer = _RecordingParser, _LimitedComposer
     try:
-        root = yaml.compose(text)
+        return yaml.compose(text), yaml.parser.events
     except _TooMuch as error:
         place = _marked_place(error)
         raise ConfigError([_problem(str(error.problem), "", file, place)]) from None
@@ -163,14 +185,6 @@ def parse_events(text: str, file: str) -> tuple[Document, list[Event]]:
         raise ConfigError([_problem(message, "", file, place)]) from None
     except (ValueError, OverflowError):  # of chr(); the library does not check it
         raise ConfigError([_no_character(text, file)]) from None
-    if root is None:
-        message = "the file is empty; expected at least `contexts:` with one context"
-        raise ConfigError([ConfigProblem(message, file=file, line=1)])
-    if not isinstance(root, MappingNode):
-        found = "a list" if isinstance(root, SequenceNode) else "a single value"
-        message = f"expected a mapping (`key: value` lines), found {found}"
-        raise ConfigError([_problem(message, "", file, _place(root, root))])
-    return _Builder(file).build(root), yaml.parser.events
 
 
 class _TooMuch(MarkedYAMLError):
@@ -244,7 +258,8 @@ def _place(first: Node, value: Node) -> Place:
     """Return the place of a key with its value, or of an item (`first` is the value)."""
     start, end = first.start_mark, first.end_mark
     on_one_line = value.start_mark.line == value.end_mark.line == start.line
-    if on_one_line and value.end_mark.index > end.index:  # an alias is written elsewhere
+    is_written = value.start_mark.index != value.end_mark.index
+    if on_one_line and is_written and value.end_mark.index > end.index:  # an alias is elsewhere
         end = value.end_mark
     line, column = int(start.line) + 1, int(start.column) + 1
     if end.line != start.line:

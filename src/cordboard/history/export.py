@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -22,13 +22,20 @@ full-width signs for the others. Where the decimal sign is a comma, semicolons s
 
 def export(rows: Iterable[CallRow], form: Format) -> Iterator[bytes]:
     """Yield the rows in pieces; CSV begins with the names of the columns."""
+    return written(map(asdict, rows), [each.name for each in fields(CallRow)], form)
+
+
+def written(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[str], form: Format
+) -> Iterator[bytes]:
+    """The same for any rows; `columns` are those of CSV."""
     if form == "jsonl":
         for row in rows:
-            yield orjson.dumps(asdict(row), option=orjson.OPT_APPEND_NEWLINE)
+            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
         return
-    yield _csv([each.name for each in fields(CallRow)])
+    yield _csv(columns)
     for row in rows:
-        yield _csv([_cell(value) for value in asdict(row).values()])
+        yield _csv([_cell(row.get(name)) for name in columns])
 
 
 def all_rows(store: HistoryStore, query: CallQuery) -> Iterator[CallRow]:
@@ -48,10 +55,12 @@ def _cell(value: object) -> object:
     like."""
     if isinstance(value, tuple):
         value = ", ".join(value)
+    elif isinstance(value, dict):
+        value = orjson.dumps(value).decode()
     return _FORMULA.sub(r"\g<0>'", value) if isinstance(value, str) else value
 
 
-def _csv(cells: list[object] | list[str]) -> bytes:
+def _csv(cells: Sequence[object]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue().encode()

@@ -31,6 +31,7 @@ from cordboard.telephony.asterisk.transport import plugin_path
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.telephony.browser.source import BrowserCalls, TakeTest
 from cordboard.telephony.dialled import Dialled, DialledLine
+from cordboard.telephony.scripted_caller import ScriptedCaller
 
 log = structlog.get_logger()
 
@@ -47,12 +48,13 @@ class Doors:
         on_test: TakeTest,
         metrics: Metrics,
     ) -> None:
-        """`on_offer` takes each call by telephone, `on_test` those of browsers; both must return at
-        once."""
+        """`on_offer` takes each call by telephone, `on_test` those of browsers and test
+        calls; both must return at once."""
         self._begun_with = config
         self._config = config
         """The configuration in force."""
         self._on_offer = on_offer
+        self._on_test = on_test
         self._metrics = metrics
         loop = asyncio.get_running_loop()
         self._pacer = Pacer(loop, on_internal_error=metrics.internal_error)
@@ -101,6 +103,13 @@ class Doors:
         """Close the doors in reverse order."""
         await self.browser.close()
         await self._stack.aclose()
+
+    def call_from_inside(self, context: str, words: bytes) -> str:
+        """Place a test call to a context; return its id. `words`: what the caller says, as for
+        `telephony.scripted_caller.ScriptedCaller`."""
+        offer = ScriptedCaller(self._pacer, words).offer(context)
+        self._on_test(offer)
+        return offer.call_id
 
     async def _dial(self, dialled: Dialled) -> DialledLine:
         """Have Asterisk call an extension. Raises `LineError`."""

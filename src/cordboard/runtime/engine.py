@@ -66,7 +66,7 @@ from cordboard.runtime.doors import Doors
 from cordboard.runtime.health import EngineHealth, EngineModels
 from cordboard.runtime.overload_monitor import OverloadMonitor
 from cordboard.runtime.reload import Reloader
-from cordboard.runtime.setup_check import check_setup
+from cordboard.runtime.setup_check import TEST_WORDS, check_setup
 from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
 
@@ -274,6 +274,7 @@ class Engine:
             versions=self._versions,
             history=lambda: self.view.history,
             setup=self._check_setup,
+            place_test_call=self._place_test_call,
             alarms=self.alarms,
             internal_error=self._metrics.internal_error,
             listeners=self._listeners,
@@ -311,6 +312,16 @@ class Engine:
             for name, state in self.view.readiness().items()
         }
         return await check_setup(source, {"components": components}, freepbx=freepbx)
+
+    async def _place_test_call(self, context: str) -> tuple[str, str]:
+        """Have a caller of our own call a context, who speaks in the offline voice, or only hears
+        the greeting if there is none. Return the call's id, and what the caller says. Raises
+        `VoiceError`."""
+        if (voice := self.models.voice) is None:
+            return self.doors.call_from_inside(context, b""), ""
+        await voice.prepare([TEST_WORDS])
+        words = b"".join([piece async for piece in voice.speak(TEST_WORDS)])
+        return self.doors.call_from_inside(context, words), TEST_WORDS
 
     @property
     def _config(self) -> Config:

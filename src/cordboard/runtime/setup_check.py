@@ -42,6 +42,9 @@ MOST_CLOCK_DIFFERENCE = 2.0
 """Seconds between Asterisk's clock and ours, above which the times of ledgers and of Asterisk's own
 records no longer show what belongs together."""
 
+TEST_WORDS = "Hello, can you hear me?"
+"""The words of a test call's caller."""
+
 _ALWAYS = tuple(
     f"{name}.so"
     for name in (

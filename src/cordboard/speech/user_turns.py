@@ -21,6 +21,7 @@ from cordboard.agent_api.agent import (
     AgentEvent,
     AgentSession,
     AgentTrouble,
+    CallerPartial,
     CallerPauses,
     CallerStarted,
     CallerStopped,
@@ -298,6 +299,7 @@ class UserTurns:
         if pause.aside:
             self._ear.learn_text(pause.pause, self._aside_clue(transcript, pause.voiced))
         else:
+            self._emit(CallerPartial(transcript.words))
             clue = self._clue(transcript)
             self._ear.learn_text(pause.pause, self._by_verdict(clue))
             self._prepare_answer(transcript, clue)

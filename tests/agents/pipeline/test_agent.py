@@ -15,6 +15,7 @@ from cordboard.agent_api.agent import (
     AgentSession,
     AgentText,
     AgentTrouble,
+    CallerPartial,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -207,6 +208,8 @@ def test_a_pause_in_a_sentence_does_not_split_it() -> None:
 
     stage = play(scenario, ["The weather at", "The weather at Bergen"])
     assert stage.sentences() == ["You said The weather at Bergen"]
+    partial = [CallerPartial("The weather at"), CallerPartial("The weather at Bergen")]
+    assert stage.of(CallerPartial) == partial
     assert stage.recogniser.requests[-1][0] > 1250, "the final text is made of the whole sentence"
 
 

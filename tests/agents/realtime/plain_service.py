@@ -166,6 +166,8 @@ class PlainProtocol:
         self.speaks_words = False
         self._given: list[Speech] = []
         self.losses: list[tuple[int | None, int | None]] = []
+        self.prompt = ""
+        """Of the last session."""
 
     async def address(self) -> Address:
         return Address(f"ws://127.0.0.1:{self._port}/")
@@ -174,6 +176,7 @@ class PlainProtocol:
         self._host = host
         self._given.clear()  # the new connection knows nothing of them
         history = [[said.who, said.text] for said in resumed.history] if resumed else []
+        self.prompt = session.prompt
         self._tell("begin", history=history, owes=bool(resumed and resumed.owes_answer))
 
     def receive_text(self, message: bytes) -> None:
@@ -228,6 +231,10 @@ class PlainProtocol:
 
     def inform(self, text: str) -> bool:
         self._tell("inform", text=text)
+        return True
+
+    def take_note(self, text: str) -> bool:
+        self._tell("note", text=text)
         return True
 
     def listen_aside(self, on: bool) -> bool:

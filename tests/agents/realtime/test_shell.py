@@ -215,6 +215,24 @@ async def test_what_is_not_written_down_when_the_connection_breaks_is_heard_agai
         assert service.sound.endswith(SILENCE * 10), "and nothing is left out"
 
 
+async def test_a_note_that_comes_while_the_service_accepts_another_connection_is_not_lost() -> None:
+    async with talking() as (service, caller, agent, protocol):
+        service.accepts = False
+        await service.connections[-1].close(1011)
+        await service.until(lambda: len(service.of("begin")) == 2)
+        assert agent.take_note("Offer Thursday.")
+        assert "Thursday" not in protocol.prompt
+        assert not service.of("note")
+        service.accepts = True
+        await service.say(do="ready")
+        await service.until(lambda: bool(service.of("note")))
+        assert service.of("note") == [{"do": "note", "text": "Offer Thursday."}]
+        await service.connections[-1].close(1011)
+        await caller.until(AgentTrouble, 2)
+        assert protocol.prompt == "Be kind.\n\nOffer Thursday."
+        assert len(service.of("note")) == 1, "the prompt has it"
+
+
 @pytest.mark.parametrize("known", ["words", "tool"])
 async def test_what_the_service_has_understood_is_not_heard_again(known: str) -> None:
     async with talking() as (service, caller, agent, _):

@@ -35,7 +35,7 @@ class Page:
         self.texts: list[dict[str, object]] = []
         self.heard = bytearray()
         self.closing: tuple[int, str] | None = None
-        self._over = asyncio.Event()
+        self._over, self._ready = asyncio.Event(), asyncio.Event()
         order = Order(
             owner="otto", context="desk", format="ulaw", extension=extension, number="4711", **order
         )
@@ -46,6 +46,7 @@ class Page:
     def send(self, frame: str | bytes) -> None:
         if isinstance(frame, str):
             self.texts.append(orjson.loads(frame))
+            self._ready.set()
             return
         sound = frame[HEADER.size :]
         self.heard += sound
@@ -81,6 +82,7 @@ class Page:
 
     async def _speak(self) -> None:
         seq = 0
+        await self._ready.wait()
         while True:
             self.media.received(encode_sound(seq, seq * 20, LOUD))
             seq += 1
@@ -142,6 +144,7 @@ async def test_the_tab_is_closed_while_it_rings(asterisk, board):
     board.exchange.answering = False
     page = Page(board, "agent@from-test")
     call = await board.exchange.next()
+    assert page.texts == [], "it is not in the call yet"
     page.leave()
     await page.over()
     await call.offer.control.release()
@@ -149,10 +152,10 @@ async def test_the_tab_is_closed_while_it_rings(asterisk, board):
     await assert_line_clean(asterisk)
 
 
-async def test_an_extension_that_does_not_exist_is_unavailable(asterisk, board):
+async def test_an_extension_that_does_not_exist_does_not_answer(asterisk, board):
     page = Page(board, "nobody@from-test")
     await page.over()
-    assert page.texts[-1] == {"type": "ended", "reason": "unavailable"}
+    assert page.texts[-1] == {"type": "ended", "reason": "unanswered"}
     assert board.source.lines == ()
     await assert_line_clean(asterisk)
 

@@ -1,13 +1,7 @@
 // The lines of a transcript: what was said, with the tools and events between it. Pure.
 
-import {
-  type Call,
-  heardParts,
-  type Mark,
-  type SaidPart,
-  type Tool,
-  type Turn,
-} from "./timeline.ts";
+import { heardParts, type SaidPart } from "../../conversation/heard.ts";
+import type { Call, Mark, Tool, Turn } from "./timeline.ts";
 
 interface Line {
   readonly key: string;

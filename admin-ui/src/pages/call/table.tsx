@@ -1,10 +1,11 @@
 // The picture as tables: every number of it, for screen readers and for those who like tables.
 import { memo } from "react";
 
+import { heardParts } from "../../conversation/heard.ts";
 import { words } from "../../words/call.ts";
 import { labelOf, rulerText } from "./draw.ts";
 import type { Shown } from "./shown.ts";
-import { heardParts, type Shape, STAGES, type Turn, waitOf, waitsOf } from "./timeline.ts";
+import { type Shape, STAGES, type Turn, waitOf, waitsOf } from "./timeline.ts";
 
 const CELL = "px-2 py-1 text-right align-top whitespace-nowrap first:pl-6";
 const TEXT = "min-w-48 px-2 py-1 text-left align-top";

@@ -2,6 +2,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type MouseEvent, memo, useEffect, useMemo, useRef, useState } from "react";
 
+import { wordsOf } from "../../conversation/heard.ts";
 import { Empty } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { cx } from "../../parts/cx.ts";
@@ -18,7 +19,6 @@ import {
 } from "./lines.ts";
 import { type Tiles, type TimedWord, timedWords } from "./peaks.ts";
 import type { Shown } from "./shown.ts";
-import { wordsOf } from "./timeline.ts";
 
 export interface TranscriptProps {
   shown: Shown;

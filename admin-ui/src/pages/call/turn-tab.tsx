@@ -1,4 +1,5 @@
 // One turn: where its time went, as the caller heard it, and what both sides said.
+import { heardParts } from "../../conversation/heard.ts";
 import { Empty } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
@@ -8,16 +9,7 @@ import { words } from "../../words/call.ts";
 import type { Span } from "./axis.ts";
 import type { DetailsProps } from "./details.tsx";
 import type { Shown } from "./shown.ts";
-import {
-  beginOf,
-  heardParts,
-  type Stage,
-  shareOf,
-  type Tool,
-  type Turn,
-  waitOf,
-  waitsOf,
-} from "./timeline.ts";
+import { beginOf, type Stage, shareOf, type Tool, type Turn, waitOf, waitsOf } from "./timeline.ts";
 
 export function TurnTab({ shown, onView }: DetailsProps) {
   const { call, search } = shown;

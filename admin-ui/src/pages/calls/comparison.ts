@@ -1,5 +1,6 @@
 // Two calls side by side, by their numbers.
 import type { components } from "../../api/generated.ts";
+import { median, type Stage } from "../../conversation/waits.ts";
 
 type CallRecord = components["schemas"]["CallRecord"];
 
@@ -21,9 +22,6 @@ export type Measure =
   | "troubles"
   | "cost";
 
-export const STAGES = ["endpoint", "stt", "brain", "tts", "wire"] as const;
-export type Stage = (typeof STAGES)[number];
-
 export type Kind = "text" | "ms" | "count" | "money";
 
 export interface Compared {
@@ -31,12 +29,6 @@ export interface Compared {
   kind: Kind;
   one: string | number | null;
   other: string | number | null;
-}
-
-/** The middle value; of an even number of values the lower of the two, as the engine counts. */
-export function median(values: readonly number[]): number | null {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.ceil(sorted.length / 2) - 1] ?? null;
 }
 
 const largest = (values: readonly number[]) => (values.length ? Math.max(...values) : null);

@@ -20,6 +20,7 @@ import { HighlightStyle, indentUnit, syntaxHighlighting } from "@codemirror/lang
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import {
+  Compartment,
   EditorSelection,
   EditorState,
   type Extension,
@@ -50,7 +51,6 @@ import { columnOfIndex, indexOfColumn } from "./outline.ts";
 export interface YamlOptions {
   readonly text: string;
   readonly label: string;
-  readonly readOnly: boolean;
   /** A hole for a literal secret, for a screen reader. */
   readonly hole: (number: string) => string;
   readonly onText: (text: string) => void;
@@ -62,6 +62,7 @@ const FLASH_MS = 1_400;
 
 export class YamlEditor {
   readonly #view: EditorView;
+  readonly #readOnly = new Compartment();
   #fade: ReturnType<typeof setTimeout> | undefined;
 
   constructor(parent: HTMLElement, options: YamlOptions) {
@@ -69,9 +70,18 @@ export class YamlEditor {
       parent,
       state: EditorState.create({
         doc: options.text,
-        extensions: [yamlExtensions(options), follow(options)],
+        extensions: [
+          yamlExtensions(options),
+          follow(options),
+          this.#readOnly.of(EditorState.readOnly.of(true)),
+        ],
       }),
     });
+  }
+
+  /** It begins as read-only. The history stays, however often that changes. */
+  setReadOnly(on: boolean): void {
+    this.#view.dispatch({ effects: this.#readOnly.reconfigure(EditorState.readOnly.of(on)) });
   }
 
   /** Change the text as one step of the history; what both texts have in common is not touched. */
@@ -156,7 +166,8 @@ export function promptEditor(parent: HTMLElement, options: PromptOptions): () =>
       extensions: [
         base(options.label),
         EditorView.lineWrapping,
-        writing(options),
+        EditorState.readOnly.of(options.readOnly),
+        telling(options.onText),
         matches(known),
         autocompletion({ override: [(context) => completions(context, options.placeholders)] }),
         keymap.of(completionKeymap),
@@ -198,10 +209,9 @@ function base(label: string): Extension {
   ];
 }
 
-function writing(options: { readOnly: boolean; onText: (text: string) => void }): Extension {
-  if (options.readOnly) return EditorState.readOnly.of(true);
+function telling(onText: (text: string) => void): Extension {
   return EditorView.updateListener.of((update) => {
-    if (update.docChanged) options.onText(update.state.sliceDoc());
+    if (update.docChanged) onText(update.state.sliceDoc());
   });
 }
 
@@ -230,7 +240,7 @@ function yamlExtensions(options: YamlOptions): Extension {
     highlightSelectionMatches(),
     matches(holes, true),
     lit,
-    writing(options),
+    telling(options.onText),
   ];
 }
 

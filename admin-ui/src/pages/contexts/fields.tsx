@@ -360,6 +360,8 @@ function Reference(props: { path: Path; reference: string; required: boolean; sc
   const known = names(reference);
   const current = typeof value === "string" ? value : "";
   const options = known.map((each) => ({ value: each, label: each }));
+  const { inherits } = schema;
+  const unset = inherits ? words.inherited(inherits, at(tree, [inherits])) : standard(schema);
   if (current && !known.includes(current)) {
     options.push({ value: current, label: words.unknownName(current) });
   }
@@ -367,10 +369,7 @@ function Reference(props: { path: Path; reference: string; required: boolean; sc
     <Select
       value={current}
       disabled={readOnly}
-      options={[
-        ...(required && current ? [] : [{ value: "", label: standard(schema) }]),
-        ...options,
-      ]}
+      options={[...(required && current ? [] : [{ value: "", label: unset }]), ...options]}
       onValue={(next) => edit(next ? setAt(path, next) : removeAt(path))}
     />
   );

@@ -33,7 +33,8 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
   const may = useMay("config.publish");
   const send = useSend("put", "/api/v1/config", { quiet: true });
   const { text, base, verdict } = state;
-  const ready = verdict.in_order && state.checked && !state.pending && !state.refusal;
+  // A refused edit changes nothing: the text that was checked is as good as before.
+  const ready = verdict.in_order && state.checked && !state.pending;
   const publish = () =>
     send.mutate(
       { body: { text, base, comment: comment.trim() } },

@@ -28,6 +28,8 @@ export interface Schema {
   readonly unit?: string;
   readonly secret?: boolean;
   readonly reference?: string;
+  /** Key at the top of the file whose value counts if this one is not set. */
+  readonly inherits?: string;
   readonly placeholders?: Readonly<Record<string, string>>;
   readonly kind_key?: string;
 }

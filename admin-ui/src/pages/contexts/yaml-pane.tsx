@@ -27,7 +27,6 @@ export function YamlPane({ draft, state, readOnly, editor, onCursor, className }
     const made = new YamlEditor(place.current, {
       text: draft.state().text,
       label: words.yaml,
-      readOnly,
       hole: words.hole,
       onText: (text) => draft.typed(text),
       onCursor: (line, column) => follow.current(line, column),
@@ -39,7 +38,9 @@ export function YamlPane({ draft, state, readOnly, editor, onCursor, className }
       editor.current = null;
       made.destroy();
     };
-  }, [draft, readOnly, editor]);
+  }, [draft, editor]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another draft has another editor
+  useEffect(() => editor.current?.setReadOnly(readOnly), [draft, readOnly, editor]);
   const { problems } = state.verdict;
   useEffect(() => {
     if (state.checked) editor.current?.mark(problems);

@@ -9,7 +9,7 @@ const ticking = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Calls `tick` four times a second, until the returned function is called. */
-export function everyTick(tick: () => void): () => void {
+function everyTick(tick: () => void): () => void {
   ticking.add(tick);
   timer ??= setInterval(() => {
     for (const each of ticking) each();

@@ -6,8 +6,7 @@ import { Button, IconButton } from "../../parts/button.tsx";
 import { Checkbox } from "../../parts/field.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/live.ts";
-import { Listening, type Side } from "./listening.ts";
-import { LEAD } from "./sound.ts";
+import { LEAD, Listening, type Side } from "./listening.ts";
 
 const SIDES = ["caller", "agent"] as const;
 

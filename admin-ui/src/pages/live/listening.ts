@@ -1,6 +1,6 @@
 // Listens to a live call: the engine's sound, played in this browser. Nothing goes the other way: no
 // microphone is asked for, and the socket has no way back.
-import { decodeFrame, type Hearing, levelOf, Playhead } from "./sound.ts";
+import { decodeHeard, type Hearing } from "../../audio/frames.ts";
 
 const PROTOCOL = "cordboard.listen.v1";
 const TOO_SLOW = 4408;
@@ -90,7 +90,7 @@ export class Listening {
 
   #play(content: ArrayBuffer, { encoding, rate }: Hearing): void {
     const context = this.#context;
-    const frame = decodeFrame(content, encoding);
+    const frame = decodeHeard(content, encoding);
     if (context === null || this.#entry === null || frame === null) return;
     const length = frame.caller.length;
     if (length === 0) return;
@@ -111,4 +111,37 @@ export class Listening {
     const lost = code === 1006 ? "lost" : "over";
     this.#listener.ended(code === TOO_SLOW ? "tooSlow" : began ? lost : "refused");
   }
+}
+
+/** The sound that waits to be played when a gap is over, in seconds. */
+export const LEAD = 0.2;
+/** More than this is too late: what waits is left out, or the listener would fall behind. */
+export const MOST_WAITING = 1;
+
+/** Decides when each frame is played, one after the other without a gap. Times are seconds. */
+export class Playhead {
+  #next = 0;
+
+  /** The moment at which a frame of this duration begins; null to leave it out. */
+  place(now: number, duration: number): number | null {
+    if (this.#next < now) this.#next = now + LEAD;
+    if (this.#next - now > MOST_WAITING) return null;
+    const at = this.#next;
+    this.#next += duration;
+    return at;
+  }
+
+  /** Sound that is placed and not yet played. */
+  waiting(now: number): number {
+    return Math.max(0, this.#next - now);
+  }
+}
+
+/** Loudness of samples between 0 and 1, for a level that people can see. */
+export function levelOf(samples: Float32Array): number {
+  let sum = 0;
+  for (const sample of samples) sum += sample * sample;
+  const rms = Math.sqrt(sum / Math.max(1, samples.length));
+  const decibels = 20 * Math.log10(rms + 1e-6);
+  return Math.min(1, Math.max(0, (decibels + 60) / 60));
 }

@@ -1,9 +1,13 @@
 // One live call beside the list: its words as they come, the running turn, and what can be done.
 import { useState } from "react";
 
-import { type LiveFrame, useTopic } from "../../app/live.ts";
 import { usePhone } from "../../app/phone.ts";
+import { useMay } from "../../app/session.ts";
 import { useShortcut } from "../../app/shortcuts.tsx";
+import { type Conversation, NOTHING_YET } from "../../conversation/conversation.ts";
+import { Transcript, useConversation } from "../../conversation/transcript.tsx";
+import { isOpen } from "../../conversation/waits.ts";
+import { LastWait } from "../../conversation/waits-view.tsx";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
 import { IconButton, LinkButton } from "../../parts/button.tsx";
 import { durationText, Money } from "../../parts/time.tsx";
@@ -13,9 +17,6 @@ import { callerOf, Marks, State } from "./cells.tsx";
 import { Elapsed } from "./elapsed.tsx";
 import { ListenBar, ListenButton, useListening } from "./listen-button.tsx";
 import type { LiveRow } from "./rows.ts";
-import { NOTHING_YET, take } from "./transcript.ts";
-import { TranscriptView } from "./transcript-view.tsx";
-import { TurnView } from "./turn-view.tsx";
 
 export interface OpenCallProps {
   callId: string;
@@ -27,15 +28,14 @@ export interface OpenCallProps {
 
 /** Give it the call as its key: it holds what has happened in one call. */
 export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
-  const [state, setState] = useState(NOTHING_YET);
   const [known, setKnown] = useState(row);
   if (row !== undefined && row !== known) setKnown(row); // of a call that is over the last one stays
-  const topic = useTopic({ topic: "call", call: callId }, (frame: LiveFrame) =>
-    setState((before) => take(frame.restart ? NOTHING_YET : before, frame.events ?? [])),
-  );
+  const { conversation, feed } = useConversation(callId);
+  const hidden = !useMay("personal");
   const listening = useListening(callId);
   useShortcut("Escape", words.call.closeKey, onClose);
-  const live = row !== undefined && state.ended === null && topic.state !== "over";
+  const { ended } = conversation;
+  const live = row !== undefined && ended === null && feed.state !== "over";
   return (
     <aside
       aria-label={words.call.label(known ? callerOf(known) : callId)}
@@ -44,22 +44,27 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
       <Header row={known} callId={callId} ahead={ahead} live={live} onClose={onClose} />
       {live && <Acts callId={callId} listening={listening} />}
       <ListenBar listening={listening} />
-      {topic.state === "stale" && <StaleNote since={topic.since} />}
-      {topic.state === "refused" && !known ? (
+      {feed.state === "stale" && <StaleNote since={feed.since} />}
+      {feed.state === "refused" && !known ? (
         <Empty icon="calls" title={words.call.notLive}>
           <WholeCall callId={callId} />
         </Empty>
-      ) : topic.state === "connecting" && state === NOTHING_YET ? (
+      ) : feed.state === "connecting" && conversation === NOTHING_YET ? (
         <div className="flex-1 px-4">
           <Loading />
         </div>
       ) : (
         <>
-          {known && <TurnView state={state} begun={Date.parse(known.started_at)} ahead={ahead} />}
-          <TranscriptView state={state} />
+          {known && <Wait row={known} {...{ conversation, ahead, live }} />}
+          <Transcript
+            {...{ conversation, hidden }}
+            busy={live}
+            quiet
+            nothing={words.call.nothing}
+          />
         </>
       )}
-      {state.ended && <Ended {...state.ended} callId={callId} />}
+      {ended && <Ended {...ended} callId={callId} />}
       {live && <Words callId={callId} />}
     </aside>
   );
@@ -108,6 +113,25 @@ function Header({ row, callId, ahead, live, onClose }: HeaderProps) {
         </p>
       )}
     </header>
+  );
+}
+
+interface WaitProps {
+  row: LiveRow;
+  conversation: Conversation;
+  ahead: number;
+  live: boolean;
+}
+
+function Wait({ row, conversation, ahead, live }: WaitProps) {
+  const turn = conversation.turns.at(-1);
+  if (!turn) return null;
+  const title = words.call.turn(turn.number, live && isOpen(turn));
+  const began = Date.parse(row.started_at) + ahead;
+  return (
+    <section aria-label={title} className="border-b border-line px-4 py-2">
+      <LastWait {...{ title, conversation, began, live }} />
+    </section>
   );
 }
 

@@ -2,6 +2,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
+import { useClockAhead } from "../../app/clock.ts";
 import { useLiveCalls } from "../../app/live.ts";
 import { usePhone } from "../../app/phone.ts";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
@@ -13,7 +14,6 @@ import { Page } from "../../parts/page.tsx";
 import { VirtualRows } from "../../parts/table.tsx";
 import { words } from "../../words/live.ts";
 import { liveColumns } from "./cells.tsx";
-import { useClockAhead } from "./clock.ts";
 import { DrainButton, DrainNote, useDrain } from "./drain.tsx";
 import { OpenCall } from "./open-call.tsx";
 import { type LiveRow, shownRows, valuesOf } from "./rows.ts";

@@ -2,12 +2,14 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 
 import { get, keyOf, type Schema, sentence, useGet } from "../../app/api.ts";
+import { stringifySearch } from "../../app/search.ts";
 import { Empty, Loading, Problem } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { CodeBlock, Json } from "../../parts/code.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Field, Select, TextInput } from "../../parts/field.tsx";
+import { Menu } from "../../parts/menu.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -45,7 +47,16 @@ export function Audit({ search, onChange }: AuditProps) {
   return (
     <>
       <Verification />
-      <Section title={words.label} actions={<FilterFields {...{ search, onChange }} />} flush>
+      <Section
+        title={words.label}
+        actions={
+          <>
+            <FilterFields {...{ search, onChange }} />
+            <Export filters={filters} />
+          </>
+        }
+        flush
+      >
         {audit.error && !entries && (
           <Problem error={audit.error} onRetry={() => void audit.refetch()} />
         )}
@@ -78,6 +89,20 @@ export function Audit({ search, onChange }: AuditProps) {
         </Dialog>
       )}
     </>
+  );
+}
+
+function Export({ filters }: { filters: Asked }) {
+  return (
+    <Menu
+      trigger={<Button icon="download">{words.exportMenu}</Button>}
+      items={(["csv", "jsonl"] as const).map((format) => ({
+        label: words.exports[format],
+        onSelect: () => {
+          window.location.assign(`${AUDIT}/export${stringifySearch({ ...filters, format })}`);
+        },
+      }))}
+    />
   );
 }
 

@@ -1,4 +1,4 @@
-// How long callers wait for answers of each provider, day by day. Pure.
+// How long callers wait for answers of each provider, day by day; what calls cost. Pure.
 import type { components } from "../../api/generated.ts";
 
 type Series = components["schemas"]["SeriesAnswer"];
@@ -26,6 +26,27 @@ export function latencies(series: Series | undefined): Map<string, Latency> {
 /** The newest value that there is. */
 export function newest(values: readonly (number | null)[]): number | null {
   return values.filter((each) => each !== null).at(-1) ?? null;
+}
+
+/** Mean cost of a call by context, of `cost` and `calls` by `context`, in one currency. */
+export function meanCosts(
+  costs: Series | undefined,
+  calls: Series | undefined,
+  currency: string,
+): Map<string, number> {
+  const found = new Map<string, number>();
+  const spent = sums(costs);
+  for (const [context, count] of sums(calls)) {
+    const cost = spent.get(`${currency} ${context}`);
+    if (cost !== undefined && count > 0) found.set(context, cost / count);
+  }
+  return found;
+}
+
+function sums(series: Series | undefined): Map<string, number> {
+  const total = (values: readonly (number | null)[]) =>
+    values.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+  return new Map((series?.series ?? []).map(({ key, values }) => [key, total(values)]));
 }
 
 /** A bar for each day that has a value: its day, and its height as a share of `most`. */

@@ -1,21 +1,27 @@
 import { Link } from "@tanstack/react-router";
 
 import { type Schema, useGet } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
 import { Answer, Empty } from "../../parts/answer.tsx";
 import { LinkButton } from "../../parts/button.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Money } from "../../parts/time.tsx";
 import { words } from "../../words/providers.ts";
+import { meanCosts } from "./latency.ts";
 
 type Model = Schema<"ModelPrice">;
 type Budget = Schema<"ContextBudget">;
 
 const say = words.prices;
+/** Share of a budget from which its bar warns. */
+const NEAR = 0.8;
 
 /** Prices and budgets as the configuration has them. */
 export function Prices() {
   const prices = useGet("/api/v1/prices");
+  const costs = useByContext("cost");
+  const calls = useByContext("calls");
   return (
     <Answer query={prices}>
       {({ currency, models, budgets }) => (
@@ -40,7 +46,7 @@ export function Prices() {
             <DataTable
               label={say.budgets}
               rows={budgets}
-              columns={budgetColumns(currency)}
+              columns={budgetColumns(currency, meanCosts(costs.data, calls.data, currency))}
               rowKey={({ context }) => context}
               empty={<p className="text-muted">{say.noBudgets}</p>}
             />
@@ -48,6 +54,15 @@ export function Prices() {
         </>
       )}
     </Answer>
+  );
+}
+
+function useByContext(measure: string) {
+  const enabled = useMay("analytics.read");
+  return useGet(
+    "/api/v1/analytics/{measure}",
+    { path: { measure }, query: { by: "context" } },
+    { enabled },
   );
 }
 
@@ -81,7 +96,7 @@ function columnsOf(models: readonly Model[], currency: string): Column<Model>[] 
   ];
 }
 
-function budgetColumns(currency: string): Column<Budget>[] {
+function budgetColumns(currency: string, means: ReadonlyMap<string, number>): Column<Budget>[] {
   return [
     {
       id: "context",
@@ -97,6 +112,29 @@ function budgetColumns(currency: string): Column<Budget>[] {
       head: say.perCall,
       align: "end",
       cell: ({ max_cost_per_call }) => <Money amount={max_cost_per_call} currency={currency} />,
+    },
+    {
+      id: "mean",
+      head: say.mean,
+      align: "end",
+      cell: ({ context, max_cost_per_call: most }) => {
+        const mean = means.get(context);
+        if (mean === undefined) return <span className="text-muted">–</span>;
+        return (
+          <span className="inline-flex items-center gap-2">
+            {most !== null && (
+              <meter
+                aria-label={say.share(context)}
+                className="h-2 w-24"
+                max={most}
+                high={most * NEAR}
+                value={mean}
+              />
+            )}
+            <Money amount={mean} currency={currency} />
+          </span>
+        );
+      },
     },
     {
       id: "minutes",

@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 
 import { type Schema, useGet } from "../../app/api.ts";
+import { useMay } from "../../app/session.ts";
 import { Answer, Skeleton } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
@@ -8,6 +9,7 @@ import { CodeBlock } from "../../parts/code.tsx";
 import { Switch } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { words } from "../../words/setup.ts";
+import { TestCall } from "./test-call.tsx";
 
 type Step = Schema<"Step">;
 
@@ -23,6 +25,7 @@ const TONES: Record<Step["state"], Tone> = {
 export default function SetupPage() {
   const { freepbx } = route.useSearch();
   const navigate = route.useNavigate();
+  const mayCall = useMay("try.call");
   const query = { freepbx: freepbx ?? false };
   const setup = useGet("/api/v1/engine/setup", { query }, { keepPrevious: true });
   return (
@@ -54,6 +57,7 @@ export default function SetupPage() {
                   <StepRow key={step.id} step={step} />
                 ))}
               </ol>
+              {mayCall && <TestCall />}
               <Next />
             </>
           )}
@@ -76,11 +80,11 @@ function StepRow({ step }: { step: Step }) {
       <span className="flex h-5 items-center">
         <StatusDot tone={TONES[state]} label={words.states[state]} />
       </span>
-      <div className="grid gap-1">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
         <p className="font-medium first-letter:uppercase">{what}</p>
         <p className="break-words text-muted first-letter:uppercase">{said}</p>
         {fix && (
-          <div className="mt-1 grid gap-1.5">
+          <div className="mt-1 grid grid-cols-[minmax(0,1fr)] gap-1.5">
             <p>{fix.text}</p>
             {fix.copy && <CodeBlock text={fix.copy} label={words.paste(what)} />}
           </div>

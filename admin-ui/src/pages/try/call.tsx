@@ -1,8 +1,12 @@
 // The call from this page: its controls, words, waits and line.
-import { useEffect, useReducer, useState, useSyncExternalStore } from "react";
-import { type LiveFrame, useLiveCalls, useTopic } from "../../app/live.ts";
+import { useState, useSyncExternalStore } from "react";
+
+import { useClockAhead } from "../../app/clock.ts";
+import { useLiveCalls } from "../../app/live.ts";
 import { useShortcut } from "../../app/shortcuts.tsx";
 import { type BrowserCall, type CallView, noMicrophone } from "../../audio/browser-call.ts";
+import { Transcript, useConversation } from "../../conversation/transcript.tsx";
+import { Waits } from "../../conversation/waits-view.tsx";
 import { Empty } from "../../parts/answer.tsx";
 import { StatusDot } from "../../parts/badge.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
@@ -10,11 +14,7 @@ import { CodeBlock } from "../../parts/code.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { clockText, useNow } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
-import { type Fields, type Item, withLedgerLine } from "./conversation.ts";
 import { Keypad, LineFacts, Meter } from "./line.tsx";
-import { Said, Transcript } from "./transcript.tsx";
-import { type Turn, withLine } from "./turns.ts";
-import { Waits } from "./waits.tsx";
 
 const text = words.calling;
 
@@ -64,59 +64,27 @@ function Insecure() {
   );
 }
 
-/** What the page knows of the call, from its ledger. */
-interface Course {
-  items: readonly Item[];
-  turns: readonly Turn[];
-  /** True while the caller's voice is heard. */
-  speaks: boolean;
-}
-
-const NOTHING: Course = { items: [], turns: [], speaks: false };
-
-function follow(course: Course, { frame, now }: { frame: LiveFrame; now: number }): Course {
-  let { items, turns, speaks } = frame.restart ? NOTHING : course;
-  for (const line of frame.events ?? []) {
-    const fields: Fields = line;
-    items = withLedgerLine(items, fields);
-    turns = withLine(turns, fields, now);
-    if (fields.type === "caller.started") speaks = true;
-    if (fields.type === "caller.text" || fields.type === "call.ended") speaks = false;
-  }
-  return { items, turns, speaks };
-}
-
 /** Follow the call's ledger from the moment when it is among the live calls. */
 function useCourse(callId: string) {
   const { rows } = useLiveCalls();
-  const [begun, setBegun] = useState(false);
-  const isLive = rows.some((row) => row.call_id === callId);
-  useEffect(() => {
-    if (isLive) setBegun(true);
-  }, [isLive]);
-  const [course, take] = useReducer(follow, NOTHING);
-  const feed = useTopic(begun ? { topic: "call", call: callId } : null, (frame) =>
-    take({ frame, now: performance.now() }),
-  );
-  return { course, feed };
+  const ahead = useClockAhead();
+  const [began, setBegan] = useState<number | null>(null);
+  const row = rows.find((each) => each.call_id === callId);
+  if (row && began === null) setBegan(Date.parse(row.started_at));
+  const followed = useConversation(began === null ? null : callId);
+  return { ...followed, began: (began ?? 0) + ahead };
 }
 
 function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) {
   const view = useSyncExternalStore(call.subscribe, () => call.view);
-  const { course, feed } = useCourse(view.callId);
+  const { conversation, feed, began } = useCourse(view.callId);
   const live = view.phase === "live";
-  const quiet = course.items.length === 0 && !course.speaks;
+  const nothing = view.end === null && text.noTranscript;
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <Controls call={call} view={view} onBegin={onBegin} />
       <div className="flex min-h-0 flex-1 phone:flex-col">
-        <Transcript items={course.items} busy={live}>
-          {course.speaks && live && (
-            <Said by="caller">
-              <span className="text-muted">{words.transcript.speaks}</span>
-            </Said>
-          )}
-          {quiet && view.end === null && <p className="text-muted">{text.noTranscript}</p>}
+        <Transcript conversation={conversation} busy={live} quiet nothing={nothing}>
           {feed.state === "refused" && (
             <p role="alert" className="text-warn">
               {text.feedRefused} {feed.message}
@@ -128,7 +96,7 @@ function Running({ call, onBegin }: { call: BrowserCall; onBegin: () => void }) 
           className="w-80 shrink-0 overflow-y-auto border-l border-line px-4 py-3 phone:max-h-[38%] phone:w-full phone:border-t phone:border-l-0"
         >
           <div className="grid grid-cols-[minmax(0,1fr)] gap-5">
-            <Waits turns={course.turns} live={live} />
+            <Waits conversation={conversation} began={began} live={live} />
             <LineFacts line={view.line} />
           </div>
         </aside>

@@ -2,6 +2,7 @@
 import { type FormEvent, useRef, useState, useSyncExternalStore } from "react";
 
 import { sentence } from "../../app/api.ts";
+import { Said, Transcript } from "../../conversation/transcript.tsx";
 import { Empty } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
@@ -9,7 +10,6 @@ import { TextInput } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { durationText } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
-import { Said, Transcript } from "./transcript.tsx";
 import type { WrittenTest, WrittenView } from "./written-test.ts";
 
 const text = words.chatting;
@@ -46,13 +46,13 @@ function Conversation({ test, onBegin }: { test: WrittenTest; onBegin: () => voi
     <div className="flex min-h-0 flex-1 flex-col">
       <Facts view={view} onBegin={onBegin} onEnd={() => test.leave()} />
       <Transcript
-        items={view.items}
+        conversation={view.conversation}
         busy={answering}
         onApprove={view.phase === "approval" ? (yes) => test.approve(yes) : undefined}
       >
-        {answering && view.items.at(-1)?.kind !== "agent" && (
+        {answering && view.conversation.items.at(-1)?.kind !== "agent" && (
           <Said by="agent">
-            <span className="text-muted">{words.transcript.thinks}</span>
+            <span className="text-muted">{text.thinks}</span>
           </Said>
         )}
         {view.waiting.map((message, at) => (

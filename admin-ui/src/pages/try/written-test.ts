@@ -1,7 +1,14 @@
 // A written conversation that tests an agent. Messages typed while an answer streams wait for its
 // end, because the engine answers one at a time.
 import type { components } from "../../api/generated.ts";
-import { answered, type Item, text, withChatEvent } from "./conversation.ts";
+import {
+  answered,
+  type Conversation,
+  NOTHING_YET,
+  text,
+  withChatEvent,
+  withLines,
+} from "../../conversation/conversation.ts";
 import { ServerEvents } from "./server-events.ts";
 
 type ChatBegun = components["schemas"]["ChatBegun"];
@@ -25,7 +32,7 @@ export interface Took {
 export interface WrittenView {
   readonly phase: "beginning" | "answering" | "open" | "approval" | "ended" | "failed";
   readonly begun: ChatBegun | null;
-  readonly items: readonly Item[];
+  readonly conversation: Conversation;
   /** Messages that wait for the end of the answer. */
   readonly waiting: readonly string[];
   readonly took: Took | null;
@@ -42,7 +49,7 @@ export class WrittenTest {
   #view: WrittenView = {
     phase: "beginning",
     begun: null,
-    items: [],
+    conversation: NOTHING_YET,
     waiting: [],
     took: null,
     reason: "",
@@ -113,11 +120,11 @@ export class WrittenTest {
   }
 
   async #ask(message: Message): Promise<void> {
-    const { begun, items } = this.#view;
+    const { begun } = this.#view;
     if (begun === null) return;
     this.#stop = new AbortController();
-    const asks = withMessage(items, message);
-    this.#change({ phase: "answering", items: asks, took: null, error: null });
+    const conversation = withMessage(this.#view.conversation, message);
+    this.#change({ phase: "answering", conversation, took: null, error: null });
     const asked = this.#now();
     try {
       const stream = await this.#desk.answer(begun.chat, message, this.#stop.signal);
@@ -145,7 +152,10 @@ export class WrittenTest {
         const fields = JSON.parse(data);
         if (event === "token") firstMs ??= this.#now() - asked;
         if (event === "done") this.#done(fields, { firstMs, wholeMs: this.#now() - asked });
-        else this.#change({ items: withChatEvent(this.#view.items, event, fields) });
+        else {
+          const conversation = withChatEvent(this.#view.conversation, event, fields);
+          this.#change({ conversation });
+        }
       }
     }
   }
@@ -161,9 +171,9 @@ export class WrittenTest {
   }
 }
 
-function withMessage(items: readonly Item[], { message, approve }: Message): readonly Item[] {
-  if (typeof approve === "boolean") return answered(items, approve ? "yes" : "no");
-  return message ? [...items, { kind: "caller", text: message, confidence: null }] : items;
+function withMessage(before: Conversation, { message, approve }: Message): Conversation {
+  if (typeof approve === "boolean") return answered(before, approve ? "yes" : "no");
+  return message ? withLines(before, [{ type: "caller.text", text: message }]) : before;
 }
 
 function asError(error: unknown): Error {

@@ -116,6 +116,8 @@ class RealtimeAgent:
         """The caller's last words have no transcript: the next connection has to hear them."""
         self._waiting_replies: list[ToolReply] = []
         """Results that arrived without a connection."""
+        self._waiting_notes: list[str] = []
+        """Notes that arrived while the service was still accepting the session."""
         self._aside: BackgroundListening | None = None
         self._take_aside: Callable[[str], None] | None = None
         self._closing_ears: set[asyncio.Task[None]] = set()
@@ -216,7 +218,9 @@ class RealtimeAgent:
         protocol, session = self._protocol, self._session
         if session is None or not isinstance(protocol, TakesNotes):
             return False
-        if self._link.up and not protocol.take_note(text):
+        if not self._link.up:
+            self._waiting_notes.append(text)
+        elif not protocol.take_note(text):
             return False
         self._session = replace(session, prompt=f"{session.prompt}\n\n{text}".strip())
         return True
@@ -254,6 +258,7 @@ class RealtimeAgent:
         session = self._session
         if session is None:
             raise RuntimeError("the link was started before the agent")
+        self._waiting_notes.clear()  # they are in the prompt
         resumed = None
         if again:
             owes = self._talk.owes and not (self._talk.asks or self._unanswerable)
@@ -299,6 +304,10 @@ class RealtimeAgent:
         waiting, self._waiting_replies = self._waiting_replies, []
         for reply in waiting:
             self._protocol.answer_tool(reply)
+        notes, self._waiting_notes = self._waiting_notes, []
+        for note in notes:
+            if not (isinstance(self._protocol, TakesNotes) and self._protocol.take_note(note)):
+                self.emit(AgentTrouble("note_lost", self._provider))
         self._own.connected_again()
         self._unanswerable = False
         self._lately.accepted()

@@ -49,7 +49,6 @@ class Relay:
         """Relay the sound until either side ends the call. A task border."""
         line: DialledLine | None = None
         reason = "failed"
-        self._page.claim(self._call_id)
         self._page.on_closed(self._end)
         try:
             dialling = asyncio.ensure_future(self._dial(self._dialled))
@@ -64,7 +63,7 @@ class Relay:
                 reason = await self._over
         except (LineError, MediaError, AsteriskError) as error:
             log.warning("browser_call_not_dialled", call_id=self._call_id, error=str(error))
-            reason = "unavailable"
+            reason = "unanswered"
         except Exception:  # task border: both sides must still be ended
             log.exception("browser_relay_failed", call_id=self._call_id)
         finally:
@@ -81,6 +80,7 @@ class Relay:
         page.on_audio(_into(media))
         page.on_dtmf(lambda key: self._press(line, key))
         media.on_audio(_into(page))
+        page.claim(self._call_id)  # only now: until here it rings
 
     def _press(self, line: DialledLine, key: str) -> None:
         task = asyncio.get_running_loop().create_task(self._pressed(line, key))

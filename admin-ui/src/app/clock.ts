@@ -1,7 +1,7 @@
 // The difference between this browser's clock and the engine's: times of calls are by the engine's.
 import { useQuery } from "@tanstack/react-query";
 
-import { get } from "../../app/api.ts";
+import { get } from "./api.ts";
 
 const RENEWED_MS = 10 * 60_000;
 
