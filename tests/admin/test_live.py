@@ -21,8 +21,8 @@ from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.history import CallHistory
 from cordboard.calls.ledger_file import encode_event
 from cordboard.errors import RequestRefused
-from cordboard.observe.logging import KeptLog
 from cordboard.history.masking import mask
+from cordboard.observe.logging import KeptLog
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Browser, LiveCall, Room, Visit, code
