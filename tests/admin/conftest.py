@@ -73,7 +73,7 @@ from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.telephony.browser.source import BrowserCalls
 from cordboard.telephony.dialled import Dialled, DialledLine
-from cordboard.tools.tool import Effects, Status, ToolReply
+from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
 from cordboard_testkit.fake_administration import FakeAdministration
 from cordboard_testkit.patience import PATIENCE
 
@@ -100,6 +100,7 @@ TOOLS = tuple(
         ("delete", "destructive"),
     )
 )
+SPECS = tuple(ToolSpec(row.name, "python", "", {"type": "object"}) for row in TOOLS)
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -387,7 +388,7 @@ class Administration(FakeAdministration):
         return await super().publish(text, base, author)
 
     def tools(self, context: str | None = None) -> ToolListing:
-        return ToolListing(context, TOOLS, ())
+        return ToolListing(context, TOOLS, SPECS)
 
 
 class Outbox:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from cordboard.admin.config_process import ConfigFile, ConfigProcess, Desk
 from cordboard.config.load import load
 from cordboard.config.schema import Config
 from cordboard.errors import ConfigError, RequestRefused
+from cordboard_testkit.patience import PATIENCE
 
 TEXT = """\
 providers: {local: {type: pipeline}}
@@ -42,6 +45,12 @@ def hang(desk: Desk) -> None:
 
 def fail(desk: Desk) -> None:
     raise ZeroDivisionError("a defect")
+
+
+def note_and_hang(desk: Desk, notes: str) -> None:
+    with Path(notes).open("a") as file:
+        file.write("began\n")
+    signal.pause()
 
 
 @pytest.fixture
@@ -126,6 +135,27 @@ def test_work_that_does_not_end_is_given_up_with_its_process(
     assert process.run(running, ENVIRON, pid) != first
     process.close()
     process.close()
+
+
+def test_its_end_does_not_wait_for_work_at_hand_nor_does_that_begin_again(
+    file: ConfigFile, running: Config, tmp_path: Path
+) -> None:
+    process, notes = ConfigProcess(file, longest_seconds=PATIENCE), tmp_path / "notes"
+    notes.touch()
+    refused: list[int] = []
+
+    def work() -> None:
+        with pytest.raises(RequestRefused) as raised:
+            process.run(running, ENVIRON, note_and_hang, str(notes))
+        refused.append(raised.value.status)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not notes.read_text():
+        time.sleep(0.01)
+    process.close()
+    thread.join(PATIENCE)
+    assert (refused, notes.read_text()) == ([503], "began\n")
 
 
 def test_it_ends_with_the_engine(process: ConfigProcess, running: Config) -> None:

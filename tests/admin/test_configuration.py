@@ -17,10 +17,12 @@ from tests.history.ledgers import Told
 
 from cordboard import private_files
 from cordboard.accounts.rights import Grant, Role
+from cordboard.admin.services import MOST_CHECKS
 from cordboard.config import drafts
 from cordboard.config.files import digest_of
 from cordboard.config.versions import Author
 from cordboard.errors import VersionsUnusable
+from cordboard_testkit.patience import until
 
 from .conftest import Browser, Room, code
 
@@ -175,6 +177,16 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
     assert sales["recent_calls"] is None, "without an index it is not known"
 
 
+async def test_the_calls_of_more_contexts_than_an_answer_has_are_known(room: Room) -> None:
+    names = [f"c{number}" for number in range(60)]
+    room.use("contexts:\n" + "".join(f"  {name}: {{}}\n" for name in names))
+    room.add("vera", Role.VIEWER)
+    now = dt.datetime.now(dt.UTC)
+    room.on_record = [Told(name, now, context=name) for name in names]
+    uses = (await room.browser("vera").get("/config/uses")).json()
+    assert {each["recent_calls"] for each in uses["contexts"]} == {1}
+
+
 # Drafts are checked and edited.
 
 
@@ -289,6 +301,58 @@ async def test_who_may_not_publish_learns_nothing_of_values_that_the_file_does_n
     assert (await paula.post("/config/check", named)).json()["in_order"]
     harmless = shown.replace("Hello.", "Good day.").replace("15000", "15002")
     assert (await otto.post("/config/check", {"text": harmless})).json()["in_order"]
+
+
+async def test_a_difference_tells_who_may_not_publish_nothing_about_a_guess(room: Room) -> None:
+    text = TEXT + "asterisk: {password: '${ARI_PASSWORD}', url: 'http://127.0.0.1:8088'}\n"
+    room.use(text, ARI_PASSWORD="orbit-41", CODE="4711-0815")
+    room.add("otto", Role.OPERATOR)
+    room.add("sally", Role.OPERATOR, (), ("sales",))
+    otto = room.browser("otto")
+    path_of(room).with_name("pin.txt").write_text("gate-1234")
+    shown = (await otto.get("/config")).json()["text"]
+    guesses = ["# gate-1234", "# gate-9999", "# 4711-0815", "# orbit-41", f"# {TOKEN}"]
+    draft = shown.replace("Hello.", "'${file:pin.txt} ${CODE}'") + "\n".join(guesses) + "\n"
+    answer = await otto.post("/config/diff", {"text": draft})
+    lines = answer.json()["lines"]
+    assert [line[1:] for line in lines if line.startswith("+#")] == guesses
+    assert "+    greeting: '${file:pin.txt} ${CODE}'" in lines
+    assert not [line for line in lines if line.startswith("-") and TOKEN in line]
+    unchanged = await otto.post("/config/diff", {"text": shown})
+    assert unchanged.json()["lines"] == []
+    for value in ("4711-0815", "4711-0816"):  # a problem that quotes the author says no more
+        wrong = {"text": shown + f"default_context: {value}\n"}
+        (problem,) = (await otto.post("/config/check", wrong)).json()["problems"]
+        assert value in problem["message"]
+    assert (await room.browser("sally").post("/config/diff", {"text": ""})).status_code == 403
+
+
+async def test_secrets_that_are_found_once_the_file_can_be_loaded_become_holes(
+    room: Room, anna: Browser
+) -> None:
+    path = path_of(room)
+    path.write_text(TEXT.replace("Hello.", "${file:name.txt}") + f"# was: {TOKEN}\n")
+    before = (await anna.get("/config")).json()
+    assert not before["in_order"]
+    path.with_name("name.txt").write_text("Erika")
+    after = (await anna.get("/config")).json()
+    assert (after["in_order"], TOKEN in after["text"]) == (True, False)
+    draft = {"text": before["text"], "base": before["digest"]}
+    assert (await anna.post("/config/check", draft)).json()["in_order"], "its holes still stand"
+
+
+async def test_checks_that_wait_are_limited_so_that_the_port_goes_on(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    otto = room.browser("otto")
+    await room.services._checking_config.acquire()
+    waiting = [asyncio.create_task(otto.get("/config")) for _ in range(MOST_CHECKS)]
+    await until(lambda: room.services._checks == MOST_CHECKS, "the queue")
+    refused = await otto.post("/config/check", {"text": TEXT})
+    assert (refused.status_code, code(refused)) == (503, "busy")
+    assert refused.headers["retry-after"]
+    room.services._checking_config.release()
+    assert {(await each).status_code for each in waiting} == {200}
+    assert (await otto.post("/config/check", {"text": TEXT})).status_code == 200
 
 
 async def test_edits_of_every_kind_leave_the_rest_as_it_is(room: Room, anna: Browser) -> None:

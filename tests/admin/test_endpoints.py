@@ -541,3 +541,7 @@ async def test_the_support_bundle_has_no_secret_and_no_words(room: Room) -> None
     assert json.loads(files["engine.json"])["state"]["version"] == "1.2.3"
     assert json.loads(files["setup.json"])[0]["id"] == "dialplan"
     assert [entry["action"] for entry in room.entries()] == ["engine.bundle", "engine.bundle"]
+    room.fake.source.path.unlink()
+    answer = await browser.get("/engine/bundle")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as found:
+        assert "cannot be read: No such file" in found.read("config.yaml").decode()

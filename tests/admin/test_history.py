@@ -333,6 +333,20 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     assert [entry["detail"]["dry_run"] for entry in erasures] == [True, False]
 
 
+async def test_nothing_is_erased_while_the_views_with_the_number_cannot_be(room: Room) -> None:
+    room.on_record = [Told("a", number="+4533110011")]
+    anna = everything(room)
+    views = room.calls_folder.parent / "admin" / "views.json"
+    views.write_text("{")
+    erasure = {"number": "+4533110011", "dry_run": False}
+    refused = await anna.post("/erasures", erasure)
+    assert (refused.status_code, "nothing was done" in refused.text) == (503, True)
+    assert ids(await anna.get("/calls")) == ["a"]
+    assert (room.calls_folder / room.on_record[0].file).exists()
+    views.unlink()
+    assert (await anna.post("/erasures", erasure)).json()["calls"] == ["a"]
+
+
 async def test_a_live_call_is_not_erased(room: Room) -> None:
     room.on_record = [Told("call-demo", context="demo", ended=False)]
     anna = everything(room)

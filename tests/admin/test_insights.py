@@ -10,6 +10,8 @@ import pytest
 from cordboard.accounts.rights import Role
 from cordboard.calls import events
 from cordboard.calls.ledger_file import encode_event
+from cordboard.errors import IndexUnavailable
+from cordboard.history.sql_store import SqlHistoryStore
 
 from .conftest import Room, code
 
@@ -98,6 +100,21 @@ async def test_a_wrong_query_says_what_is_expected(
     answer = await room.browser("viewer").get(path)
     assert answer.status_code == status
     assert word in str(answer.json()["error"])
+
+
+@pytest.mark.parametrize("path", ["/analytics/calls", "/analytics"])
+async def test_an_index_that_is_locked_is_to_be_asked_again_later(
+    room: Room, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def locked(self: SqlHistoryStore, query: object) -> None:
+        raise IndexUnavailable("the index is locked")
+
+    for name in ("series", "totals"):
+        monkeypatch.setattr(SqlHistoryStore, name, locked)
+    room.add("viewer", Role.VIEWER)
+    answer = await room.browser("viewer").get(path)
+    assert (answer.status_code, code(answer)) == (503, "index_unavailable")
+    assert answer.headers["retry-after"]
 
 
 async def test_without_an_index_there_are_no_measures(room: Room) -> None:

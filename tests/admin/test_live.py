@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 
 from cordboard.accounts.rights import Grant, Role
-from cordboard.admin import live_feed
+from cordboard.admin import live_feed, live_topics
 from cordboard.admin.live import PROTOCOL
 from cordboard.admin.live_calls import without_personal
 from cordboard.calls import events
 from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.history import CallHistory
 from cordboard.calls.ledger_file import encode_event
+from cordboard.errors import RequestRefused
 from cordboard.history.masking import mask
+from cordboard.observe.logging import KeptLog
 from cordboard_testkit.patience import PATIENCE, until
 
 from .conftest import Browser, LiveCall, Room, Visit, code
@@ -490,6 +492,24 @@ async def test_at_load_rows_come_once_a_second(room: Room, calls: Calls) -> None
     assert wait() <= 1
 
 
+async def test_viewers_with_the_same_rights_share_a_state(room: Room, calls: Calls) -> None:
+    made: list[str] = []
+    shown = room.alarms.alarms()
+
+    def alarms() -> Any:
+        made.append("alarms")
+        return shown
+
+    room.alarms.alarms = alarms  # type: ignore[method-assign]
+    room.services.feed.second = lambda: 7  # type: ignore[method-assign]
+    for _ in range(3):
+        visit = await watching(viewer(room), topic="alarms")
+        assert len((await visit.frame())["snapshot"]["alarms"]) == len(shown)
+    assert made == ["alarms"]
+    limited = await watching(viewer(room, scope=("sales",)), topic="alarms")
+    assert len((await limited.frame())["snapshot"]["alarms"]) < len(shown)
+
+
 async def test_a_written_conversation_is_no_call(room: Room, calls: Calls) -> None:
     room.services.feed.take("chat", 0, events.Offered("chat", "t", "chat", "", "", ""))
     visit = await watching(viewer(room), topic="calls")
@@ -549,8 +569,39 @@ async def test_the_twin_for_curl_has_the_same_frames_and_takes_no_place_of_reque
     name = next(each.user.name for each in room.accounts.sessions())
     room.accounts.change(name, Role.VIEWER, (), ("demo",), disabled=False)
     await until(lambda: len(room.services.sockets) == 0, "its end")
+    while (last := await asyncio.wait_for(found.get(), PATIENCE)).get("more_body"):
+        pass
+    assert last == {"type": "http.response.body", "body": b"", "more_body": False}
     for query in ("topics=nothing", "topics=call:none", "topics=", "x=1"):
         assert (await browser.get(f"/live/sse?{query}")).status_code in (404, 422), query
+
+
+@pytest.mark.parametrize(
+    ("error", "counted"),
+    [(RequestRefused(408, "too_slow", "too slow"), []), (ValueError("a defect"), ["live"])],
+)
+async def test_an_error_in_the_stream_of_the_twin_ends_it_and_a_defect_is_counted(
+    room: Room, calls: Calls, sse: Any, monkeypatch: pytest.MonkeyPatch,
+    error: Exception, counted: list[str],
+) -> None:  # fmt: skip
+    async def failing(self: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(live_topics.Rows, "next", failing)
+    found = await sse(viewer(room), "topics=calls")
+    messages = [await asyncio.wait_for(found.get(), PATIENCE) for _ in range(2)]
+    assert [each["type"] for each in messages] == ["http.response.start", "http.response.body"]
+    assert not messages[1]["more_body"]
+    assert room.errors == counted
+
+
+async def test_a_twin_too_many_is_refused_as_json(
+    room: Room, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room.services.sockets, "_most_of_one", 0)
+    refused = await viewer(room).get("/live/sse?topics=calls")
+    assert (refused.status_code, code(refused)) == (503, "busy")
+    assert refused.headers["retry-after"]
 
 
 async def test_rights_withdrawn_while_watching_close_the_socket(room: Room, calls: Calls) -> None:
@@ -582,7 +633,7 @@ async def test_the_log_comes_as_it_is_written_by_call_and_level(room: Room) -> N
         room.services.log(None, level, {"event": event, "level": level, "call_id": call_id})
 
     write("engine_ready", "info")
-    visit = await watching(viewer(room), topic="log", level="warning")
+    visit = await watching(viewer(room, Grant.PERSONAL), topic="log", level="warning")
     assert (await visit.frame())["lines"] == []
     visit.send({"op": "subscribe", "id": 2, "topic": "log", "call": "one"})
     assert (await visit.frame())["lines"] == []
@@ -593,6 +644,27 @@ async def test_the_log_comes_as_it_is_written_by_call_and_level(room: Room) -> N
         frame = await visit.frame()
         lines[frame["id"]] += [line["call_id"] for line in frame.get("lines", [])]
     assert lines == {1: ["one", "two"], 2: ["one"]}
+
+
+async def test_without_the_grant_the_log_has_no_words(room: Room) -> None:
+    assert room.services.log is not None
+    line = {"event": "sentence_unsaid", "level": "error", "call_id": "one", "text": "I am ill"}
+    room.services.log(None, "", line)
+    shown = line | {"text": "..."}
+    for grants, expected in (((), shown), ((Grant.PERSONAL,), line)):
+        browser = viewer(room, *grants)
+        visit = await watching(browser, topic="log")
+        assert (await visit.frame())["lines"] == [expected]
+        assert (await browser.get("/engine/log")).json()["lines"] == [expected]
+        assert (await browser.get("/engine/log?after=0")).json()["lines"] == [expected]
+
+
+async def test_a_viewer_of_the_log_of_the_engine_before_begins_again(room: Room) -> None:
+    room.services.log = log = KeptLog(begin=1_000)
+    log(None, "", {"event": "engine_ready", "level": "info"})
+    visit = await watching(viewer(room), topic="log", after=900)
+    frame = await visit.frame()
+    assert (frame["restart"], frame["seq"], len(frame["lines"])) == (True, 1_001, 1)
 
 
 async def test_the_log_is_for_the_scope_of_all(room: Room) -> None:

@@ -102,6 +102,20 @@ async def test_a_tool_shows_where_it_is_offered_and_why_not_elsewhere(
         assert (await room.browser("paula").get(f"/tools/{name}")).status_code == 404
 
 
+async def test_tools_of_two_servers_with_one_name_are_both_listed(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = ToolRow("look", "mcp", "mcp:a:look", "a", offered=True)
+    theirs = ToolRow("look", "mcp", "mcp:b:look", "b", why_not="the name is taken")
+    rows = {None: (mine, theirs), "demo": (mine,)}
+    monkeypatch.setattr(
+        room.fake, "tools", lambda context=None: ToolListing(context, rows.get(context, ()), ())
+    )
+    room.add("vera", Role.VIEWER)
+    tools = (await room.browser("vera").get("/tools")).json()["tools"]
+    assert [(each["server"], each["contexts"]) for each in tools] == [("a", ["demo"]), ("b", [])]
+
+
 async def test_examples_are_saved_for_those_of_their_context(room: Room) -> None:
     room.add("otto", Role.OPERATOR)
     room.add("paula", Role.OPERATOR, (), ("sales",))
@@ -151,6 +165,18 @@ async def test_an_example_keeps_no_value_that_the_tool_declares_as_secret(
         assert saved.status_code == status, saved.text
 
 
+async def test_an_example_of_a_tool_that_is_not_offered_now_is_not_kept(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of its arguments are secret is not known then."""
+    room.add("otto", Role.OPERATOR)
+    monkeypatch.setattr(room.fake, "tools", lambda context=None: ToolListing(context, (), ()))
+    body = {"context": "demo", "label": "", "arguments": {"door": "4711"}}
+    saved = await room.browser("otto").ask("PUT", "/tools/look/examples/oslo", body)
+    assert (saved.status_code, code(saved)) == (409, "not_offered")
+    assert room.services.examples.of_tool("look") == []
+
+
 def test_examples_are_bounded_and_a_damaged_file_is_left_alone(tmp_path: Path) -> None:
     examples = ToolExamples(tmp_path)
     one = ToolExample("a", "look", "demo", "", {}, "otto", "2026-11-23T12:00:00+00:00")
@@ -175,7 +201,7 @@ LEDGER = Path(__file__).parents[2] / "src" / "cordboard" / "calls" / "example_le
 async def test_real_uses_come_from_the_ledgers_and_words_by_grant(room: Room) -> None:
     day = room.calls_folder / "2026-11-21"
     day.mkdir(parents=True)
-    text = LEDGER.read_text()
+    text = LEDGER.read_text().replace('"cut":[]', '"cut":["caller"]')
     (day / "call-1.jsonl").write_text(text)
     offered = json.loads(text.splitlines()[0])
     tried = text.replace(f'"source":"{offered["source"]}"', '"source":"try"', 1)
@@ -203,8 +229,8 @@ async def test_real_uses_come_from_the_ledgers_and_words_by_grant(room: Room) ->
         for seen, whole in zip(masked, personal, strict=True):
             assert seen["arguments"].keys() == whole["arguments"].keys()
             assert set(seen["arguments"].values()) <= {"•••"}
-            assert (seen["message"], seen["data"]) == ("", {})
-            assert whole["message"]
+            assert (seen["message"], seen["data"], seen["cut"]) == ("", {}, [])
+            assert (whole["message"] != "", whole["cut"]) == (True, ["caller"])
         assert (await room.browser("sally").get(f"/tools/{name}/uses")).json() == {"uses": []}
     finally:
         store.close()

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from cordboard.calls.history import CallHistory, ToolUse, Turn
+from cordboard.cli import call
 from cordboard.cli.call import Lines, same_tools
+from cordboard.errors import LineError
 from cordboard.history.scenario import Scenario
 
 from .commands import ROOT, Done, program, typed
@@ -180,6 +182,26 @@ def test_a_folder_for_results_that_cannot_be_made(tmp_path: Path) -> None:
     done = typed("demo", "-c", DEMO, "--output", str(tmp_path / "file"))
     assert done.status == 1
     assert "the call cannot be written to" in done.err
+
+
+def test_a_scenario_is_placed_to_its_context_where_the_caller_chooses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("scenario: s\ncontext: reception\ncaller: [{says: Hello.}]\n")
+    placed: list[str] = []
+
+    async def place(path: Path, config: object, context: str, *more: object, quiet: bool) -> None:
+        placed.append(context)
+        raise LineError("not placed")
+
+    monkeypatch.setattr(call, "_call_running", place)
+    for via in ("sip", "audiosocket"):
+        done = typed(
+            "call", "-c", DEMO, "--scenario", str(file), "--via", via, "--target", "127.0.0.1:1"
+        )
+        assert "not placed" in done.err
+    assert placed == ["reception", "demo"]
 
 
 class Hum:

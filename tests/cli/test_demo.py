@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import select
 import sys
 from pathlib import Path
 
@@ -72,6 +73,7 @@ async def test_a_link_leads_to_the_demo_s_call_until_enter(
         os.write(keyboard, b"\n")
         await asyncio.wait_for(call, PATIENCE)
     assert not folder.exists()
+    assert select.select([stdin], [], [], 0)[0] == [], "the shell would run what was typed"
     await before.assert_nothing_left()
     stdin.close()
     os.close(keyboard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,20 @@ def test_a_taken_name_and_a_call_without_words_are_refused(tmp_path: Path) -> No
         keep_scenario(tmp_path, scenario)
     with pytest.raises(HistoryError, match="no words of the caller"):
         scenario_of(history(Told("c2", turns=[("", "Hello?")])), "c2", "silent")
+
+
+def test_a_full_disk_leaves_no_part_of_a_scenario_and_its_name_free(tmp_path: Path) -> None:
+    scenario = scenario_of(history(Told("c1")), "c1", "twice")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            keep_scenario(tmp_path, scenario)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    path, text = keep_scenario(tmp_path, scenario)
+    assert path.read_text() == text
 
 
 def test_numbers_addresses_and_the_callers_name_are_replaced_everywhere(tmp_path: Path) -> None:

@@ -201,6 +201,10 @@ def test_a_reader_of_the_kept_lines_misses_none_unknowingly(
         kept(
             None, "info", {"event": "x" * size, "n": number, "level": level, "call_id": number % 3}
         )
+    restarted = KeptLog(begin=1_000)
+    restarted(None, "info", {"event": "x"})
+    assert [line.number for line in restarted.after(known, most).lines] == [1_001]
+    assert restarted.after(known, most).lost == 0
     begun = known if known <= len(sizes) else 0
     seen: list[int] = []
     first = part = kept.after(known, most, level="warning")

@@ -581,7 +581,7 @@ export interface paths {
         };
         /**
          * Show the newest 200 lines of the engine's log, or the first 200 after a known one.
-         * @description The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log.
+         * @description The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log. Without the permission `personal` only events, names, codes and numbers are shown: the log has words of calls.
          */
         get: operations["show_log"];
         put?: never;
@@ -3876,7 +3876,8 @@ export interface components {
         Log: {
             /**
              * Lines
-             * @description The oldest first, as `cordboard run --log-json` writes them.
+             * @description The oldest first, as `cordboard run --log-json` writes them; without the permission
+             *     `personal`, `...` stands for texts.
              */
             lines: {
                 [key: string]: unknown;
@@ -5959,7 +5960,10 @@ export interface components {
             data: {
                 [key: string]: unknown;
             };
-            /** Cut */
+            /**
+             * Cut
+             * @description Empty without the grant `personal`.
+             */
             cut: string[];
             /** Source */
             source: string;

@@ -174,7 +174,7 @@ class AdminApplication:
         scope["cordboard.place"] = True
         try:
             await self._router(scope, receive, send_with_headers)
-        except HTTPException as error:  # of the router: 404 and 405
+        except (HTTPException, RequestRefused) as error:  # 404 and 405; a stream without a place
             await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
         finally:
             self._answering -= scope["cordboard.place"]

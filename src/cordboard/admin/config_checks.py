@@ -93,7 +93,7 @@ def checked_draft(desk: Desk, text: str, base: str, *, may_publish: bool) -> byt
     """Return the verdict on a draft; an empty base is the file. Raises as `Workspace.review`
     does."""
     found = _review(desk, text, base, may_publish=may_publish)
-    return _json(Checked(**_checked(desk, found, hides_outside=True)))
+    return _json(Checked(**_checked(desk, found, hides_outside=True, draft=text)))
 
 
 def edited(desk: Desk, text: str, base: str, edits: Sequence[Edit], *, may_publish: bool) -> bytes:
@@ -101,13 +101,14 @@ def edited(desk: Desk, text: str, base: str, edits: Sequence[Edit], *, may_publi
     do."""
     after, touched = desk.workspace.edited(text, edits)
     found = _review(desk, after, base, may_publish=may_publish)
-    checked = _checked(desk, found, hides_outside=True)
+    checked = _checked(desk, found, hides_outside=True, draft=after)
     return _json(Edited(**checked, text=after, touched=touched))
 
 
-def difference(desk: Desk, text: str, base: str, against: str) -> list[str]:
+def difference(desk: Desk, text: str, base: str, against: str, *, may_publish: bool) -> list[str]:
     """Return the lines of `Workspace.difference`; an empty base is the file."""
-    return desk.workspace.difference(text, base or _digest(desk), against)
+    base = base or _digest(desk)
+    return desk.workspace.difference(text, base, against, may_publish=may_publish)
 
 
 def between(desk: Desk, old: str, new: str) -> list[str]:
@@ -161,8 +162,9 @@ def _review(desk: Desk, text: str, base: str, *, may_publish: bool) -> Review:
     return desk.workspace.review(text, base, desk.running, may_publish=may_publish)
 
 
-def _checked(desk: Desk, review: Review, *, hides_outside: bool) -> dict[str, Any]:
-    environment = KnownSecrets(desk.environ.values())
+def _checked(desk: Desk, review: Review, *, hides_outside: bool, draft: str = "") -> dict[str, Any]:
+    # A value that the author wrote stays: to mask it would tell that the guess was right.
+    environment = KnownSecrets(value for value in desk.environ.values() if value not in draft)
     return {
         "in_order": review.usable,
         "problems": [

@@ -72,6 +72,7 @@ class ConfigProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[Any, Any] | None = None
+        self._closed = False
         self._known: Config | None = None
         """The configuration in force that the process has."""
 
@@ -88,6 +89,8 @@ class ConfigProcess:
         with self._lock:
             for _ in range(2):  # the process may have ended for want of requests
                 connection = self._connection or self._start()
+                if self._closed:  # asked after the start: `close` kills what it finds
+                    break
                 news = None if running is self._known else running
                 try:
                     connection.send((news, dict(environ), work, args, kwargs))
@@ -106,7 +109,8 @@ class ConfigProcess:
         raise RequestRefused(503, "busy", message, headers={"Retry-After": "2"})
 
     def close(self) -> None:
-        """End the process. Idempotent; a request at hand fails."""
+        """End the process for good. Idempotent; a request at hand fails."""
+        self._closed = True
         process = self._process
         if process is not None:
             process.kill()  # else the lock is held as long as its request takes
@@ -124,6 +128,8 @@ class ConfigProcess:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C in a terminal is for the engine
             )
+        # It ends by itself when idle, and would be a zombie until the next request.
+        threading.Thread(target=self._process.wait, name="config-process", daemon=True).start()
         self._connection = ours
         with contextlib.suppress(OSError):  # it has ended already, which the first request notices
             ours.send(self._file)

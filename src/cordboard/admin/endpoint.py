@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
+import structlog
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from cordboard.accounts.audit import AuditEntry
@@ -28,6 +31,11 @@ from cordboard.admin.pace import CHANGE, Pace
 from cordboard.admin.services import AdminServices
 from cordboard.admin.sockets import Socket
 from cordboard.errors import RequestRefused
+
+LAST_PART_SECONDS = 1.0
+"""Timeout for the regular end of a stream, after which its connection is cut."""
+
+log = structlog.get_logger()
 
 
 class Takes(BaseModel):
@@ -90,7 +98,7 @@ class LastingAnswer(StreamingResponse):
         self._ask = ask
         self._on_close = on_close
         self._task: asyncio.Future[None] | None = None
-        self._ended = False
+        self._ended = self._started = False
 
     def end(self, code: int, reason: str) -> None:
         """End it, whatever the reason."""
@@ -103,18 +111,35 @@ class LastingAnswer(StreamingResponse):
             self._on_close()
             await Response(media_type=self.media_type)(scope, receive, send)
             return
-        who = self._ask.who
+        who, services = self._ask.who, self._ask.services
+
+        async def started(message: Message) -> None:
+            self._started = True
+            await send(message)
+
         try:
-            with self._ask.services.sockets.entry(self, who.holder, who.rights):
-                self._task = asyncio.ensure_future(super().__call__(scope, receive, send))
+            with services.sockets.entry(self, who.holder, who.rights):
+                self._task = asyncio.ensure_future(super().__call__(scope, receive, started))
                 await self._task
-        except RequestRefused as refused:
-            await Response(str(refused), refused.status)(scope, receive, send)
+            return
         except asyncio.CancelledError:
             if not self._ended:  # the server cancels us
                 raise
+        except ClientDisconnect:
+            return
+        except Exception as error:  # border of the stream
+            if not self._started:  # the application answers
+                raise
+            if not isinstance(error, RequestRefused):
+                log.exception("admin_stream_failed", request=self._ask.request, error=repr(error))
+                services.internal_error("live")
         finally:
             self._on_close()
+        if not self._started:
+            return
+        with suppress(TimeoutError):  # the client may not read
+            async with asyncio.timeout(LAST_PART_SECONDS):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class NotModified(Exception):

@@ -23,6 +23,7 @@ from cordboard.api.administration_view import Step
 from cordboard.config.checks.surroundings import nearest
 from cordboard.config.schema import Config
 from cordboard.errors import RequestRefused
+from cordboard.observe.log_words import without_words
 from cordboard.observe.logging import KeptLog
 from cordboard.telephony.scripted_caller import SOURCE
 
@@ -170,7 +171,8 @@ class LogAfter(Takes):
 
 class Log(Gives):
     lines: list[dict[str, Any]]
-    """The oldest first, as `cordboard run --log-json` writes them."""
+    """The oldest first, as `cordboard run --log-json` writes them; without the permission
+    `personal`, `...` stands for texts."""
     last: int
     """Number of the last line that was looked at: `after` of the next request."""
     lost: int
@@ -253,15 +255,23 @@ def _drain(services: AdminServices, calls_left: int) -> Drain:
 async def show_log(ask: Ask) -> Log:
     """Show the newest 200 lines of the engine's log, or the first 200 after a known one.
 
-    The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log.
+    The last 5,000 are kept, 8 MiB at most. Secrets are masked as in the written log. Without the
+    permission `personal` only events, names, codes and numbers are shown: the log has words of
+    calls.
     """
-    log, query = kept_log(ask), ask.query
-    if query.after is None:
-        part = log.end(MOST_LINES, call_id=query.call, level=query.level)
-    else:
-        part = log.after(query.after, MOST_LINES, call_id=query.call, level=query.level)
-    lines = [from_json(each.content) for each in part.lines]
-    return Log(lines=lines, last=part.last, lost=part.lost)
+    log, query, personal = kept_log(ask), ask.query, ask.who.rights.may(Permission.PERSONAL)
+
+    def shown() -> Log:
+        if query.after is None:
+            part = log.end(MOST_LINES, call_id=query.call, level=query.level)
+        else:
+            part = log.after(query.after, MOST_LINES, call_id=query.call, level=query.level)
+        contents = [
+            each.content if personal else without_words(each.content) for each in part.lines
+        ]
+        return Log(lines=[*map(from_json, contents)], last=part.last, lost=part.lost)
+
+    return await ask.services.run(shown)
 
 
 def kept_log(ask: Ask) -> KeptLog:

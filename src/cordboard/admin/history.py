@@ -583,9 +583,9 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
             message = "the call has not ended; erase it afterwards"
             raise RequestRefused(409, "not_ended", message)
         if not dry_run:
-            erasure.carry_out(plan)
-            if kind == "number":
+            if kind == "number":  # before the calls: it may be refused, and then nothing is done
                 ask.services.views.forget(of)
+            erasure.carry_out(plan)
         return plan
 
     try:

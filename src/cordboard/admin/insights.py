@@ -16,7 +16,7 @@ from cordboard.admin.history import keeper_of
 from cordboard.admin.pace import TRY
 from cordboard.admin.services import AdminServices
 from cordboard.alarms.watch import Alarm
-from cordboard.errors import HistoryError, NotThere, RequestRefused
+from cordboard.errors import HistoryError, IndexUnavailable, NotThere, RequestRefused
 from cordboard.history.query import moment
 from cordboard.history.series import CELL, DEFAULT_DAYS, MEASURES, Series, SeriesQuery, Step
 from cordboard.history.store import HistoryStore
@@ -156,6 +156,8 @@ async def totals(ask: Ask) -> TotalsAnswer:
 def _explained() -> Iterator[None]:
     try:
         yield
+    except IndexUnavailable:
+        raise
     except HistoryError as error:
         raise RequestRefused(422, "invalid", str(error)) from None
 

@@ -227,7 +227,8 @@ class Viewer:
             self._ask.need(Permission.ENGINE_READ)
             self._ask.need_all_contexts()
             log = kept_log(self._ask)
-            return LogLines(log, wanted.call, wanted.level, wanted.after)
+            personal = rights.may(Permission.PERSONAL)
+            return LogLines(log, services, personal, wanted.call, wanted.level, wanted.after)
         states: dict[str, tuple[Permission, Callable[[Rights], BaseModel]]] = {
             "engine": (Permission.ENGINE_READ, partial(state_for, services)),
             "mcp": (Permission.MCP_READ, partial(servers_for, services)),
@@ -235,7 +236,12 @@ class Viewer:
         }
         permission, make = states[wanted.topic]
         self._ask.need(permission)
-        return State(partial(make, rights), self._feed.second)
+
+        def written() -> bytes:
+            return to_json(make(rights).model_dump(mode="json", warnings=False))
+
+        shared = partial(self._feed.state, (wanted.topic, rights), written)
+        return State(shared, self._feed.second)
 
     async def _events(self, wanted: Subscribe) -> Topic:
         ask = self._ask

@@ -52,6 +52,8 @@ class Feed:
         self.live = LiveCalls(calls)
         self.live.on_event = self._woken_by
         self.cache: dict[Any, bytes] = {}
+        self._states: dict[Any, bytes] = {}
+        self._states_of = -1
         self._viewers: set[Watcher] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -66,6 +68,15 @@ class Feed:
     def second(self) -> int:
         """Return the number of the present second."""
         return int(asyncio.get_running_loop().time())
+
+    def state(self, key: Any, make: Callable[[], bytes]) -> bytes:
+        """Return what `make` makes, once in a second for all viewers with the same key."""
+        if self._states_of != (now := self.second()):
+            self._states_of = now
+            self._states.clear()
+        if key not in self._states:
+            self._states[key] = make()
+        return self._states[key]
 
     def wake(self) -> None:
         """Let all viewers look for news at once."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
-from pydantic import BaseModel
 
 from cordboard.accounts.rights import Permission, Rights
 from cordboard.admin.live_calls import CallFacts, LiveCalls, mask_row, without_personal
 from cordboard.admin.services import AdminServices
 from cordboard.api.answers import to_json
+from cordboard.observe.log_words import without_words
 from cordboard.observe.logging import KeptLog
 
 MOST_EVENTS = 200
@@ -88,7 +88,7 @@ class Rows:
 class State:
     """Topics `engine`, `mcp` and `alarms`: a small state as a whole, whenever it has changed."""
 
-    make: Callable[[], BaseModel]
+    make: Callable[[], bytes]
     second: Callable[[], int]
     """Number of the present second; the state is looked at once in each."""
     over: bool = False
@@ -100,7 +100,7 @@ class State:
         if self._looked == (now := self.second()):
             return None
         self._looked = now
-        state = to_json(self.make().model_dump(mode="json", warnings=False))
+        state = self.make()
         if state == self._last:
             return None
         self._last = state
@@ -198,6 +198,9 @@ class LogLines:
     line that was looked at."""
 
     log: KeptLog
+    services: AdminServices
+    personal: bool
+    """False: without the words of calls."""
     call_id: str
     """Only lines about that call; empty: all."""
     level: str
@@ -209,14 +212,17 @@ class LogLines:
 
     async def next(self) -> bytes | None:
         part = self.log.after(self.sent, MOST_EVENTS, call_id=self.call_id, level=self.level)
-        is_cut = self.sent > part.last or (self.sent > 0 and part.lost > 0)
+        is_of_this_log = self.log.begin <= self.sent <= part.last
+        is_cut = self.sent > 0 and (part.lost > 0 or not is_of_this_log)
         self.sent = part.last
         if self._begun and not part.lines and not is_cut:
             return None
         self._begun = True
         restart = b'"restart":true,' if is_cut else b""
-        lines = b",".join(each.content for each in part.lines)
-        return restart + b'"seq":%d,"lines":[%b]' % (part.last, lines)
+        lines = [each.content for each in part.lines]
+        if lines and not self.personal:
+            lines = await self.services.run(lambda: [*map(without_words, lines)])
+        return restart + b'"seq":%d,"lines":[%b]' % (part.last, b",".join(lines))
 
     def close(self) -> None:
         """Nothing is held."""

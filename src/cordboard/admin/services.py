@@ -48,6 +48,9 @@ MOST_KNOWN = 1_000
 """Pairs of a user and an address that are remembered."""
 MOST_PASSWORDS = 8
 """Sign-ins that wait for the one thread that checks passwords; further ones get 503."""
+MOST_CHECKS = 8
+"""Requests to the process that checks configurations, the one at hand included; further ones get
+503. Each holds a place of the port's requests."""
 
 
 if TYPE_CHECKING:
@@ -162,6 +165,7 @@ class AdminServices:
         default_factory=lambda: ThreadPoolExecutor(1, "cordboard-passwords")
     )
     _waiting: int = 0
+    _checks: int = 0
     _checking_config: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -192,11 +196,18 @@ class AdminServices:
         editing, source = self.editing, self.source
         if editing is None or source is None:
             raise RequestRefused(409, "no_file", "this engine was not started from a file")
-        async with self._checking_config:  # the others wait here, and not in threads
-            running, environ = self.config(), source.environ
-            return await self.run(
-                lambda: editing.checker.run(running, environ, work, *args, **kwargs)
-            )
+        if self._checks >= MOST_CHECKS:
+            message = "too many checks of the configuration at once"
+            raise RequestRefused(503, "busy", message, headers={"Retry-After": "2"})
+        self._checks += 1
+        try:
+            async with self._checking_config:  # the others wait here, and not in threads
+                running, environ = self.config(), source.environ
+                return await self.run(
+                    lambda: editing.checker.run(running, environ, work, *args, **kwargs)
+                )
+        finally:
+            self._checks -= 1
 
     async def hashed(self, password: str) -> str:
         """Return the hash of a password. Raises `RequestRefused` 503."""

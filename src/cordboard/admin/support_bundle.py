@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.metadata import distributions
 from typing import Any, NamedTuple
 
 import orjson
-from pydantic_core import from_json
 from starlette.responses import Response
 
 from cordboard.accounts.rights import Permission
@@ -29,32 +27,11 @@ from cordboard.config.files import content_of
 from cordboard.config.load import MOST_KIB
 from cordboard.errors import ConfigError, RequestRefused, VersionsUnusable
 from cordboard.history.bundle import zipped
+from cordboard.observe.log_words import without_words
 from cordboard.observe.logging import MOST_KEPT
 from cordboard.version import __version__
 
 _MOST_VERSIONS = 50
-_HIDDEN = "..."
-_NAME = r"(?!.*\d{5})[A-Za-z][\w.:/*-]{0,99}"
-_CODE = r"[a-z][a-z0-9_.]{0,59}"
-_KEPT = {
-    **dict.fromkeys(("timestamp", "call_id"), re.compile(r"[\w.:+@-]{1,128}", re.ASCII)),
-    **dict.fromkeys(
-        "logger library component provider provider_name context context_name server tool "
-        "exposed_name model alarm version task".split(),
-        re.compile(_NAME, re.ASCII),
-    ),
-    **dict.fromkeys(
-        ("event", "level", "outcome", "reason", "code", "kind", "state", "status", "mode"),
-        re.compile(_CODE),
-    ),
-    "error": re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Closed)", re.ASCII),
-}
-"""Texts of log lines that stay, by key. Any other one may repeat a caller, an agent or a tool."""
-_TRACEBACK = "Traceback (most recent call last):"
-_FRAME = re.compile(r' +File "(?:[\w./+-]+\.py|<frozen [\w.]+>)", line \d+, in [\w.<>]+', re.ASCII)
-_CLASS = re.compile(r"(?:\w+\.)*[A-Z]\w*(?=:|$)", re.ASCII)
-_BRANCH = re.compile(r"\s*[|+] ")
-"""Before each line of an exception group."""
 
 
 class BundlePart(Gives):
@@ -128,6 +105,8 @@ async def _configuration(ask: Ask) -> bytes:
             return hidden_texts([content], source.path, source.environ)[0].encode()
         except ConfigError as error:
             return f"The configuration cannot be shown: {error}\n".encode()
+        except OSError as error:
+            return f"{source.path} cannot be read: {error.strerror or error}\n".encode()
 
     return await ask.services.run(shown)
 
@@ -163,43 +142,12 @@ async def _log(ask: Ask) -> bytes:
     log = ask.services.log
     if log is None:
         return b""
-    lines = log.end(MOST_KEPT).lines
-    return await ask.services.run(lambda: b"".join(_without_words(each.content) for each in lines))
 
+    def shown() -> bytes:
+        lines = log.end(MOST_KEPT).lines
+        return b"".join(without_words(each.content) + b"\n" for each in lines)
 
-def _without_words(line: bytes) -> bytes:
-    event = {key: _without_text(key, value) for key, value in from_json(line).items()}
-    return orjson.dumps(event) + b"\n"
-
-
-def _without_text(key: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if not isinstance(value, str):
-        return _HIDDEN
-    if key == "exception":
-        return _places(value)
-    known = _KEPT.get(key)
-    return value if known is not None and known.fullmatch(value) else _HIDDEN
-
-
-def _places(exception: str) -> str:
-    """Return the frames and the classes of an exception, without messages and lines of code."""
-    kept, within = [], False
-    for row in exception.splitlines():
-        line = _BRANCH.sub("", row, count=1)
-        if line.endswith(_TRACEBACK):
-            kept.append(_TRACEBACK)
-            within = True
-        elif not within:
-            continue
-        elif line.startswith(" "):
-            kept += [line] if _FRAME.fullmatch(line) else []
-        else:
-            # All until the next traceback is the message.
-            within = False
-            kept += [found[0]] if (found := _CLASS.match(line)) else []
-    return "\n".join(kept) or _HIDDEN
+    return await ask.services.run(shown)
 
 
 async def _metrics(ask: Ask) -> bytes:

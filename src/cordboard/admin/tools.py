@@ -28,7 +28,7 @@ from cordboard.generation.tool_listing import list_tools as listed_tools
 from cordboard.history.tool_uses import RecentUse, recent_uses
 from cordboard.observe.tool_usage_files import KEPT_DAYS
 from cordboard.tools.masking import MASK
-from cordboard.tools.secret_names import NO_NAMES, secret_names
+from cordboard.tools.secret_names import secret_names
 from cordboard.tools.tool import Effects
 
 MOST_TRY_BYTES = 2 * 1024 * 1024
@@ -179,6 +179,7 @@ class Use(Gives):
     data: dict[str, Any]
     """As the agent got it; empty without the grant `personal`."""
     cut: list[str]
+    """Empty without the grant `personal`."""
     source: str
 
 
@@ -232,15 +233,16 @@ async def list_tools(ask: Ask) -> Tools:
     whole = [ask.services.operations.engine.tools()] if _everywhere(ask) else []
 
     def made() -> Tools:
-        rows: dict[str, ToolRow] = {}
-        contexts: dict[str, list[str]] = {}
+        rows: dict[tuple[str, ...], ToolRow] = {}
+        contexts: dict[tuple[str, ...], list[str]] = {}
         for listing in (*whole, *listings.values()):
             for row in listing.rows:
-                if row.name not in rows or (row.offered and not rows[row.name].offered):
-                    rows[row.name] = row
+                which = row.name, row.origin, row.server  # two servers may offer one name
+                if which not in rows or (row.offered and not rows[which].offered):
+                    rows[which] = row
                 if row.offered and listing.context is not None:
-                    contexts.setdefault(row.name, []).append(listing.context)
-        tools = [Tool(**asdict(row), contexts=contexts.get(row.name, [])) for row in rows.values()]
+                    contexts.setdefault(which, []).append(listing.context)
+        tools = [Tool(**asdict(row), contexts=contexts.get(at, [])) for at, row in rows.items()]
         return Tools(context=query.context, tools=tools)
 
     return await ask.services.run(made)
@@ -407,7 +409,9 @@ async def save_example(ask: Ask) -> Example:
         example_id, name, body.context, body.label, body.arguments, ask.who.name, now()
     )
     specs = ask.services.operations.engine.tools(body.context).specs
-    secret = next((secret_names(spec) for spec in specs if spec.name == name), NO_NAMES)
+    secret = next((secret_names(spec) for spec in specs if spec.name == name), None)
+    if secret is None:  # which of its arguments are secret is not known
+        raise RequestRefused(409, "not_offered", "the context does not offer this tool now")
     await ask.services.run(ask.services.examples.put, example, secret)
     return Example(**asdict(example))
 
@@ -468,7 +472,7 @@ def _use(recent: RecentUse, *, personal: bool) -> Use:
         arguments=dict(use.arguments) if personal else dict.fromkeys(use.arguments, MASK),
         message=use.message if personal else "",
         data=dict(use.sent) if personal else {},
-        cut=use.cut,
+        cut=use.cut if personal else [],
         source=use.source,
     )
 

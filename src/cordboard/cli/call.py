@@ -87,7 +87,7 @@ def command(
     require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
-    if played is not None and not target:
+    if played is not None and not (target and via == "audiosocket"):
         context = context or played.context
     name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
     if target:

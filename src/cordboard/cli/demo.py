@@ -183,6 +183,7 @@ async def _enter() -> None:
     loop.add_reader(sys.stdin.fileno(), typed.set)
     try:
         await typed.wait()
+        os.read(sys.stdin.fileno(), 4096)  # else the shell would run the line
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.uncancel() > 0:

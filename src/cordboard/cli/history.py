@@ -151,9 +151,9 @@ def erase(
         plan = erasure.of_call(call) if call else erasure.of_number(number)
         _print_plan(plan)
         if yes:
-            erasure.carry_out(plan)
-            if number:
+            if number:  # before the calls: it may be refused, and then nothing is done
                 Views(_admin_data(config) / "views.json").forget(number)
+            erasure.carry_out(plan)
             print("erased")
         else:
             print("nothing was erased; repeat with --yes")

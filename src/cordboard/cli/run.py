@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,7 @@ def command(
 
     gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
     loaded = load_config(config)
-    kept = KeptLog() if loaded.config.admin.ui.enabled else None
+    kept = KeptLog(begin=time.time_ns() // 1_000_000) if loaded.config.admin.ui.enabled else None
     secrets = set_up_log(log_level, loaded, json=log_json, kept=kept)
     source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content, secrets.register)
     run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept))

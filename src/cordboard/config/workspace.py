@@ -19,6 +19,7 @@ from pathlib import Path
 from cordboard.config.edit.apply import apply
 from cordboard.config.edit.edits import Edit
 from cordboard.config.edit.holes import HOLE, Hidden, hide, hide_both, put_back, secret_values
+from cordboard.config.edit.tree import parse_tree
 from cordboard.config.files import content_of, digest_of
 from cordboard.config.load import MOST_KIB, decoded
 from cordboard.config.plugins import Plugins
@@ -154,14 +155,22 @@ class Workspace:
             return text
         return put_back(text, self._original(base), self._secrets)
 
-    def difference(self, text: str, base: str, against: str = "") -> list[str]:
+    def difference(
+        self, text: str, base: str, against: str = "", *, may_publish: bool = True
+    ) -> list[str]:
         """Return the lines of a unified diff from the version `against` (empty: the file) to a
-        draft of the version `base`. Raises as `filled` does."""
+        draft of the version `base`. Without `may_publish` nothing is read for the draft: it is
+        compared as it was sent, with its holes. Raises as `filled` does."""
+        names = (against[:12] or self.path.name, "draft")
+        if not may_publish:
+            parse_tree(text.removeprefix("\ufeff"), str(self.path))
+            if against:
+                return _lines(self.shown_version(against), text, names)
+            content = self.content()
+            return _lines(self._holes(digest_of(content), self._text(content)).text, text, names)
         old = self.version(against) if against else self._text(self.content())
-        name = against[:12] or self.path.name
-        return difference(
-            old, self.filled(text, base), (name, "draft"), self.path, self.environ, self._plugins
-        )
+        new = self.filled(text, base)
+        return difference(old, new, names, self.path, self.environ, self._plugins)
 
     def patch(self, text: str, base: str) -> str:
         """Return the change from the file to a draft of the version `base`, for `git apply` in the
@@ -217,10 +226,10 @@ class Workspace:
         with them are open, and a file that the text names may have changed."""
         with self._lock:
             known = self._hidden.get(digest)
-        if known is None:
-            known = hide(text, self._secrets(text))
+        if known is None or known.by_names:
+            known = hide(text, self._secrets(text), earlier=known.spans if known else ())
             with self._lock:
-                known = self._hidden.setdefault(digest, known)
+                known = self._hidden[digest] = known
                 while len(self._hidden) > MOST_HIDDEN:
                     self._hidden.popitem(last=False)
         return known
@@ -244,7 +253,10 @@ def difference(
     """Return the lines of a unified diff of two texts of a file, with holes for the secrets of
     both; none if only secrets or line breaks differ. Raises `ConfigError` for a text that is not
     YAML."""
-    old, new = hide_both(before, after, path, environ, plugins)
+    return _lines(*hide_both(before, after, path, environ, plugins), names)
+
+
+def _lines(old: str, new: str, names: tuple[str, str]) -> list[str]:
     return [*difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm="")]
 
 

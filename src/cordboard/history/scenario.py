@@ -148,7 +148,7 @@ class Redaction:
         return _NUMBER.sub(_zeros, _EMAIL.sub("name@example.org", text))
 
     def values(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the same for the texts and numbers of JSON; the names of keys stay."""
+        """Return the same for the texts and numbers of JSON, and for the names of its keys."""
         return {self.text(key): self._value(value) for key, value in values.items()}
 
     def _value(self, value: Any) -> Any:
@@ -182,12 +182,11 @@ def keep_scenario(folder: Path, scenario: Scenario) -> tuple[Path, str]:
     """Write a new file of mode 0600; return its path and text. Raises `HistoryError` for a name
     that is taken, and `OSError`."""
     path, text = folder / f"{scenario.scenario}.yaml", scenario_text(scenario)
-    try:
-        descriptor = private_files.create(path)
-    except FileExistsError:
-        raise HistoryError(f"there is a scenario {scenario.scenario} already") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode())
+    private_files.make_folder(folder)
+    with private_files.alone(folder):
+        if os.path.lexists(path):
+            raise HistoryError(f"there is a scenario {scenario.scenario} already")
+        private_files.replace(path, text.encode())
     return path, text
 
 

@@ -85,7 +85,7 @@ class KeptLine:
     """One line of the log."""
 
     number: int
-    """Counted from 1 since the log began."""
+    """Counted since the log began."""
     level: str
     """One of `LEVELS`."""
     call_id: str
@@ -115,12 +115,17 @@ class KeptLog:
     A line becomes text at once, so that it holds no objects, and so no call, alive.
     """
 
-    def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
+    def __init__(
+        self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES, *, begin: int = 0
+    ) -> None:
+        """Lines are counted from `begin` + 1. With the time in ms, the numbers of an engine that is
+        started again are beyond those of the one before."""
         self._lines: deque[KeptLine] = deque()
         self._most, self._most_bytes = most, most_bytes
         self._bytes = 0
-        self.last = 0
-        """Number of the last line; 0 for none."""
+        self.begin = begin
+        self.last = begin
+        """Number of the last line; `begin` for none."""
 
     def __call__(
         self, logger: Any, method: str, event: MutableMapping[str, Any]
@@ -138,12 +143,12 @@ class KeptLog:
 
     def after(self, known: int, most: int, *, call_id: str = "", level: str = "debug") -> LogPart:
         """Return the first lines after number `known`, of one call or of all, from this level up.
-        A number beyond the last line belongs to an earlier log: then the first that are kept."""
+        A number that is not of this log belongs to an earlier one: then the first that are kept."""
         if known == self.last:
             return LogPart([], known, 0)
         lines = [*self._lines]  # at once: other threads log meanwhile
         last = lines[-1].number if lines else self.last
-        known = known if known <= last else 0
+        known = known if self.begin <= known <= last else self.begin
         fresh = lines[max(0, len(lines) - (last - known)) :]
         found = [*islice((each for each in fresh if each.is_about(call_id, level)), most)]
         seen = found[-1].number if len(found) == most else last

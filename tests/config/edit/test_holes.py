@@ -63,6 +63,26 @@ def test_a_text_that_cannot_be_loaded_hides_by_the_names_of_keys() -> None:
     assert "${KEY:-none}" in shown.text
 
 
+def test_a_secret_field_with_an_ordinary_name_is_hidden_in_a_text_that_cannot_be_loaded() -> None:
+    text = """\
+post_call: {webhook: {sign_with: whsec-hunter2}}
+anywhere: {access_key_id: hunter2-akia, database: "postgresql://h/hunter2"}
+"""
+    shown = hidden(text)
+    assert known(text) is None
+    assert ("hunter2" in shown.text, len(shown.secrets)) == (False, 3)
+
+
+def test_holes_keep_their_numbers_when_more_secrets_are_known() -> None:
+    text = "\ufeff# was: hunter2-admin\n" + TEXT.partition("mcp:")[0]
+    before = hide(text, None)
+    after = hide(text, known(text), earlier=before.spans)
+    assert ("# was: hunter2-admin" in before.text, before.by_names) == (True, True)
+    assert ("hunter2-admin" in after.text, after.by_names) == (False, False)
+    assert after.secrets[: len(before.secrets)] == before.secrets
+    assert put_back(after.text, after, known) == text
+
+
 def test_a_secret_of_figures_is_hidden_in_a_text_that_cannot_be_loaded() -> None:
     text = TEXT.replace("hunter2-admin", '"4815162342"').replace("greeting", "greting")
     text = text.replace("'hunter2''s ari'", "48151623")

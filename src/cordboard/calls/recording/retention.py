@@ -18,6 +18,7 @@ from pathlib import Path
 
 import structlog
 
+from cordboard import private_files
 from cordboard.audio.wav import read_comment
 
 log = structlog.get_logger()
@@ -36,8 +37,9 @@ def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -
     for path in sorted(directory.glob("????-??-??/*.wav")):
         try:
             if _is_due(path, keep_days, today):
-                path.with_suffix(PEAKS).unlink(missing_ok=True)
-                path.unlink()
+                with private_files.alone(path.parent):  # else its peaks are written meanwhile
+                    path.with_suffix(PEAKS).unlink(missing_ok=True)
+                    path.unlink()
                 deleted += 1
                 log.info("recording_deleted", path=str(path))
         except OSError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cordboard.config.load import decoded, read
 from cordboard.config.plugins import Plugins
 from cordboard.config.remote_url import path_secrets
 from cordboard.config.secrets import SHORTEST_SECRET, is_ordinary, names_a_secret
+from cordboard.config.shape import Shape
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigError, EditRefused
 
@@ -46,36 +48,46 @@ class Hidden:
     """The text that each source stands for."""
     spans: tuple[tuple[int, int], ...]
     """Where they are in the original text."""
+    by_names: bool = False
+    """True if the text could not be loaded: there may be more secrets in it."""
 
 
 def hide(
-    text: str, known: Collection[str] | None, elsewhere: Collection[str] = frozenset()
+    text: str,
+    known: Collection[str] | None,
+    elsewhere: Collection[str] = frozenset(),
+    earlier: Collection[tuple[int, int]] = (),
 ) -> Hidden:
     """Replace the literal secrets of a text, also in comments. `known`: its secret values
     (`secret_values`); None = unknown, because the text cannot be loaded: then the names of the keys
-    decide. `elsewhere`: secret values of a text that is shown beside this one. Raises `ConfigError`
-    for a text that is not YAML."""
+    and the schema decide. `elsewhere`: secret values of a text that is shown beside this one.
+    `earlier`: spans of this text that are holes already, and keep their numbers. Raises
+    `ConfigError` for a text that is not YAML."""
     bom = text.startswith("\ufeff")
     body = text[bom:]
     _, root = parse_tree(body, "")
     parts = [part for part in {*(known or ()), *elsewhere} if len(part) >= _SHORTEST_PART]
+    first = [(start - bom, end - bom) for start, end in earlier]
     found = [
         node
         for node, name, holder in _texts(root, "", "")
-        if _is_secret(node, name, holder, known)
+        if (node.start, node.end) in first
+        or _is_secret(node, name, holder, known)
         or any(part in node.value and part not in body[node.start : node.end] for part in parts)
     ]
     whole = {(node.start, node.end): node.value for node in found}
     keys = [(key.start, key.end) for key in _keys(root)]
-    spans = sorted([*whole, *_found(body, parts, [*whole, *keys])])
+    places = sorted([*whole, *_found(body, parts, [*whole, *keys])])
+    spans = [*first, *(place for place in places if place not in first)]
+    numbers = {span: number for number, span in enumerate(spans, 1)}
     shown, at = ["\ufeff" * bom], 0
-    for number, (start, end) in enumerate(spans, 1):
-        shown += [body[at:start], f"«secret:{number}»"]
+    for start, end in places:
+        shown += [body[at:start], f"«secret:{numbers[start, end]}»"]
         at = end
     sources = tuple(body[start:end] for start, end in spans)
     values = tuple(whole.get(span, source) for span, source in zip(spans, sources, strict=True))
-    places = tuple((start + bom, end + bom) for start, end in spans)
-    return Hidden("".join(shown) + body[at:], sources, values, places)
+    original = tuple((start + bom, end + bom) for start, end in spans)
+    return Hidden("".join(shown) + body[at:], sources, values, original, known is None)
 
 
 def hide_both(
@@ -186,6 +198,8 @@ def _is_secret(node: Node, name: str, holder: str, known: Collection[str] | None
         return False
     if known is not None:
         return len(value) >= SHORTEST_SECRET and value in known
+    if name in _secret_fields() and _NO_SECRET.fullmatch(value) is None:
+        return True
     if _ADDRESS.fullmatch(value):
         return "@" in value or "?" in value or bool(path_secrets(value))
     is_none = _NO_SECRET.fullmatch(value) or (
@@ -194,6 +208,17 @@ def _is_secret(node: Node, name: str, holder: str, known: Collection[str] | None
     )
     by_name = names_a_secret(name) and not is_none
     return by_name or (holder in ("env", "headers") and not is_ordinary(value))
+
+
+@cache
+def _secret_fields() -> frozenset[str]:
+    """Return the keys that hold a secret anywhere in the schema: a text that cannot be loaded may
+    not have them at their place."""
+    shape = Shape.of_file()
+    sections = [shape, *(Shape(each, shape.definitions) for each in shape.definitions.values())]
+    return frozenset(
+        name for each in sections for name, value in each.keys().items() if value.secret
+    )
 
 
 def _found(
