@@ -101,11 +101,14 @@ function PasswordForm(): ReactNode {
 function LinkForm({ token }: { token: string }) {
   const [shown, setShown] = useState(false);
   const navigate = useNavigate();
+  const pathname = useLocation({ select: (location) => location.pathname });
   const { error, busy, onSubmit } = useForm(async (form) => {
     const body = { token, password: given(form, "password") };
     const { data } = await api.POST("/api/v1/session/link", { body });
-    // The first one who signs in is an admin, and has to set up the rest.
-    await navigate({ to: data?.role === "admin" ? "/setup" : "/live", replace: true });
+    // The first one who signs in is an admin, and has to set up the rest; a link with a path leads
+    // to its page.
+    const start = data?.role === "admin" ? "/setup" : "/live";
+    await navigate({ to: pathname === "/" || pathname === "/live" ? start : pathname, replace: true });
   });
   return (
     <form onSubmit={onSubmit} className="grid gap-4">
