@@ -300,7 +300,7 @@ def _secret_values(value: Any) -> Iterator[str]:
         if isinstance(value, SecretStr):
             yield value.get_secret_value()
         elif isinstance(value, BaseModel):
-            pending.extend(value.__dict__.values())
+            pending.extend(item for _, item in value)  # further keys of a broken plug-in, too
         elif isinstance(value, Mapping):
             pending.extend(value.values())
         elif isinstance(value, (tuple, list)):
