@@ -94,6 +94,9 @@ export const words = {
     agent: "Agent",
     level: (who: string) => `Level: ${who}`,
     openCall: "Open the call",
+    leaveTitle: "End the call?",
+    leaveAbout: "Your call from this page is running. It ends when you leave the page.",
+    leave: "End the call and leave",
     duration: (clock: string) => `after ${clock}`,
     insecureTitle: "The microphone needs https or localhost",
     insecure:
