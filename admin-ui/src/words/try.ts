@@ -74,7 +74,7 @@ export const words = {
     again: "Call again",
     idle: "Call the agent from this page",
     idleHint:
-      "The call is answered and recorded like one by telephone, and marked as a test. Use a headset, or leave echo cancellation on.",
+      "The call is answered like one by telephone, recorded if the context records, and marked as a test. Use a headset, or leave echo cancellation on.",
     phases: {
       asking: "Asking for the microphone",
       ordering: "Preparing the call",

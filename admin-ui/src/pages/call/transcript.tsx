@@ -164,11 +164,7 @@ function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: 
             <span key={key} className={cx(!heard && "text-muted line-through decoration-1")}>
               {!heard && <span className="sr-only">{words.transcript.notHeard} </span>}
               {said.map(({ word, at, place }) => (
-                <span
-                  key={place}
-                  data-at={at}
-                  className="rounded-sm hover:bg-selected"
-                >
+                <span key={place} data-at={at} className="rounded-sm hover:bg-selected">
                   {word}{" "}
                 </span>
               ))}

@@ -98,17 +98,23 @@ function PasswordForm(): ReactNode {
   );
 }
 
+/** Characters of a password; the engine refuses a shorter one, too. */
+const LEAST = 12;
+
 function LinkForm({ token }: { token: string }) {
   const [shown, setShown] = useState(false);
   const navigate = useNavigate();
   const { error, busy, onSubmit } = useForm(async (form) => {
-    const body = { token, password: given(form, "password") };
+    const password = given(form, "password");
+    if (password.length < LEAST) throw new Error(words.tooShort(password.length, LEAST));
+    const body = { token, password };
     const { data } = await api.POST("/api/v1/session/link", { body });
     // The first one who signs in is an admin, and has to set up the rest.
     await navigate({ to: data?.role === "admin" ? "/setup" : "/live", replace: true });
   });
   return (
-    <form onSubmit={onSubmit} className="grid gap-4">
+    // The browser's own bubble would cover the rule.
+    <form onSubmit={onSubmit} noValidate className="grid gap-4">
       <p className="text-muted">{words.linkAbout}</p>
       <Field
         label={words.newPassword}
@@ -124,7 +130,7 @@ function LinkForm({ token }: { token: string }) {
           name="password"
           type={shown ? "text" : "password"}
           autoComplete="new-password"
-          minLength={12}
+          minLength={LEAST}
           required
           autoFocus
         />

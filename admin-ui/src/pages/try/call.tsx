@@ -205,7 +205,13 @@ function Ended({ view, onBegin }: { view: CallView; onBegin: () => void }) {
 }
 
 /** Asks before the page with a call is left, which ends the call. */
-export function LeaveCall({ call, staysFor }: { call: BrowserCall; staysFor: (next: Next) => boolean }) {
+export function LeaveCall({
+  call,
+  staysFor,
+}: {
+  call: BrowserCall;
+  staysFor: (next: Next) => boolean;
+}) {
   const runs = () => call.view.phase !== "ended";
   const blocker = useBlocker({
     shouldBlockFn: ({ next }) => runs() && !staysFor(next),
