@@ -42,18 +42,17 @@ async def test_a_link_leads_to_the_demo_s_call_until_enter(
     def link() -> str:
         nonlocal printed
         printed += capsys.readouterr().out
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/#link=(\S+)\nEnter", printed)
-        return f"{found[1]} {found[2]}" if found else ""
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/calls/(\S+)#link=(\S+)\n.*\nEnter", printed)
+        return " ".join(found.groups()) if found else ""
 
     before = LeakSnapshot.take()
-    with demo._interface() as shown:
+    loaded = load_config(file)
+    with demo._interface(loaded, "audiosocket") as shown:
         assert shown is not None
         folder = shown.settings.data
-        call = asyncio.create_task(
-            demo._demo(load_config(file), "audiosocket", tmp_path / "demo", 0.0, shown)
-        )
+        call = asyncio.create_task(demo._demo(loaded, "audiosocket", tmp_path / "demo", 0.0, shown))
         await until(lambda: call.done() or bool(link()), "the link")
-        port, token = link().split()
+        port, call_id, token = link().split()
         origin = f"http://127.0.0.1:{port}"
         headers = {"Origin": origin, "X-Cordboard": "1"}
         async with httpx2.AsyncClient(
@@ -68,8 +67,18 @@ async def test_a_link_leads_to_the_demo_s_call_until_enter(
                     if row["reason"]:
                         break
             assert (row["context"], row["reason"]) == ("demo", "agent_hangup")
-            checked = await page.get("/api/v1/config")
-            assert checked.json()["writable"] is False, "nobody edits the shipped file by it"
+            assert row["id"] == call_id
+            assert (await page.get(f"/api/v1/calls/{call_id}/audio")).status_code == 200
+            shown_file = (await page.get("/api/v1/config")).json()
+            assert shown_file["changes"] == []
+            draft = {
+                "text": shown_file["text"].replace("Flight information desk.", "Good day."),
+                "base": shown_file["digest"],
+                "comment": "Kinder",
+            }
+            published = await page.put("/api/v1/config", json=draft)
+            assert published.status_code == 200, published.text
+        assert "Good day." not in file.read_text(), "nobody edits the shipped file by it"
         os.write(keyboard, b"\n")
         await asyncio.wait_for(call, PATIENCE)
     assert not folder.exists()
@@ -80,5 +89,6 @@ async def test_a_link_leads_to_the_demo_s_call_until_enter(
 
 
 def test_without_a_terminal_there_is_no_interface() -> None:
-    with demo._interface() as shown:
+    loaded = load_config(ROOT / "config" / "ai-agent.yaml")
+    with demo._interface(loaded, "audiosocket") as shown:
         assert shown is None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cordboard_testkit.simulated_call import PlacedCall
 
 CONTEXT = "demo"
+PERSON = "demo"
 ATIS = "mcp_aviation_atis_get_atis"
 
 
@@ -74,7 +75,7 @@ def command(
     loaded = load_config(config)
     set_up_log(log_level, loaded)
     begun = time.monotonic()
-    with _interface() as shown:
+    with _interface(loaded, via) as shown:
         failures = run_async(_demo(loaded, via, output, begun, shown))
     if failures:
         raise typer.Exit(1)
@@ -82,31 +83,65 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Interface:
-    """The admin port of the demo, and the token of its only person."""
+    """The admin port of the demo."""
 
+    loaded: LoadedConfig
     settings: AdminUi
     token: str
+    """Of the link for its only person."""
 
 
 @contextlib.contextmanager
-def _interface() -> Iterator[_Interface | None]:
-    """Make a person for the interface, gone at the end; None if the output is no terminal, or if
-    the interface is not built."""
+def _interface(loaded: LoadedConfig, via: str) -> Iterator[_Interface | None]:
+    """Make a person and a configuration for the interface, gone at the end; None if the output is
+    no terminal, or if the interface is not built."""
     from cordboard.accounts.rights import EVERYWHERE, Grant, Role
     from cordboard.accounts.store import Accounts
     from cordboard.admin.page import ASSETS, INDEX
     from cordboard.config.sections.admin import AdminUi
+    from cordboard.errors import ConfigError, EditRefused
 
     if not (sys.stdin.isatty() and sys.stdout.isatty() and (ASSETS / INDEX).exists()):
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="cordboard-demo-") as folder:
-        accounts = Accounts(Path(folder))
-        accounts.add("demo", Role.ADMIN, [*Grant], EVERYWHERE)
-        token = accounts.reset("demo")
+    with tempfile.TemporaryDirectory(prefix="cordboard-demo-") as name:
+        folder = Path(name)
+        accounts = Accounts(folder / "admin")
+        accounts.add(PERSON, Role.ADMIN, [*Grant], EVERYWHERE)
+        token = accounts.reset(PERSON)
         accounts.close()
-        settings = AdminUi(enabled=True, port=0, data=Path(folder), edit="off")
-        yield _Interface(settings, token)
+        try:
+            copy = _copied(loaded, folder, via)
+        except (ConfigError, EditRefused):  # it has files beside it, or cannot be edited by parts
+            settings = AdminUi(enabled=True, port=0, data=folder / "admin", edit="off")
+            yield _Interface(loaded, settings, token)
+        else:
+            yield _Interface(copy, copy.config.admin.ui, token)
+
+
+def _copied(loaded: LoadedConfig, folder: Path, via: str) -> LoadedConfig:
+    """Return a copy of the configuration with all that the demo runs differently, so that the
+    interface shows no other change than those of its user, and records the call. Raises
+    `ConfigError` and `EditRefused`."""
+    from cordboard.config.edit.apply import apply
+    from cordboard.config.edit.edits import Set
+    from cordboard.config.load import load
+    from cordboard_testkit.simulated_call import CALLS_PER_MINUTE
+
+    door: dict[str, Any] = {"port": 0, "calls_per_minute": CALLS_PER_MINUTE}
+    if via == "audiosocket":
+        door["context"] = CONTEXT
+    edits = [
+        Set(("health",), {"port": 0}),
+        Set(("audiosocket",), door),
+        Set(("admin", "ui"), {"enabled": True, "port": 0, "data": str(folder / "admin")}),
+    ]
+    if CONTEXT in loaded.config.contexts:
+        edits.append(Set(("contexts", CONTEXT, "recording", "enabled"), True))
+    text = loaded.path.read_text("utf-8")
+    copy = folder / loaded.path.name
+    copy.write_text(apply(text, edits, str(loaded.path)), "utf-8")
+    return load(copy, os.environ)
 
 
 async def _demo(
@@ -131,14 +166,15 @@ async def _demo(
 
     progress("starting")
     await asyncio.to_thread(make_folder, output)
-    folder = loaded.config.calls.directory
-    settings = None if shown is None else shown.settings
-    source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
+    source = None
+    if shown is not None:
+        loaded = shown.loaded
+        source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
     async with bench(
         loaded.config,
-        *(CONTEXT, via, folder, printer.take, progress),
-        page=settings,
-        source=None if shown is None else source,
+        *(CONTEXT, via, loaded.config.calls.directory, printer.take, progress),
+        page=None if shown is None else shown.settings,
+        source=source,
     ) as place:
         spoken = await render_script(voice_of(place.engine), [step.says for step in SCRIPT])
         script = [
@@ -150,8 +186,11 @@ async def _demo(
         failures = verdict(placed)
         _report(console, placed, save(placed, output), failures, time.monotonic() - begun)
         if shown is not None:
-            console.print("\nThe call in the interface (the link works once):")
-            console.print(f"  http://127.0.0.1:{place.engine.admin_port}/#link={shown.token}")
+            call = f"calls/{placed.history.call_id}#link={shown.token}"
+            console.print(f"\nThe call in the interface (the link works once, for {PERSON!r}):")
+            console.print(f"  http://127.0.0.1:{place.engine.admin_port}/{call}")
+            if shown.settings.edit == "file":
+                console.print("What you publish there changes a copy of the configuration.")
             console.print("Enter ends the demo.")
             await _enter()
     return failures

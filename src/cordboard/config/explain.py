@@ -215,7 +215,7 @@ class _Explainer:
             near = get_close_matches(value, choices, n=1)
             return f"{message}; did you mean {near[0]}?" if near else message
         types = {found.schema.get("type") for found in shape.alternatives()} if shape else set()
-        if "string" in types and isinstance(value, (int, float)):
+        if "string" in types and not choices and isinstance(value, (int, float)):
             message += "; put it in quotes"
         elif "array" in types and isinstance(value, str) and self._may_show(path):
             message += "; a list is written [one, two], or as lines that begin with -"

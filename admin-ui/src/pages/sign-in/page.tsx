@@ -104,13 +104,16 @@ const LEAST = 12;
 function LinkForm({ token }: { token: string }) {
   const [shown, setShown] = useState(false);
   const navigate = useNavigate();
+  const pathname = useLocation({ select: (location) => location.pathname });
   const { error, busy, onSubmit } = useForm(async (form) => {
     const password = given(form, "password");
     if (password.length < LEAST) throw new Error(words.tooShort(password.length, LEAST));
     const body = { token, password };
     const { data } = await api.POST("/api/v1/session/link", { body });
-    // The first one who signs in is an admin, and has to set up the rest.
-    await navigate({ to: data?.role === "admin" ? "/setup" : "/live", replace: true });
+    // The first one who signs in is an admin, and has to set up the rest; a link with a path leads
+    // to its page.
+    const start = data?.role === "admin" ? "/setup" : "/live";
+    await navigate({ to: pathname === "/" || pathname === "/live" ? start : pathname, replace: true });
   });
   return (
     // The browser's own bubble would cover the rule.
