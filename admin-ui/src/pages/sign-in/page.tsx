@@ -113,7 +113,10 @@ function LinkForm({ token }: { token: string }) {
     // The first one who signs in is an admin, and has to set up the rest; a link with a path leads
     // to its page.
     const start = data?.role === "admin" ? "/setup" : "/live";
-    await navigate({ to: pathname === "/" || pathname === "/live" ? start : pathname, replace: true });
+    await navigate({
+      to: pathname === "/" || pathname === "/live" ? start : pathname,
+      replace: true,
+    });
   });
   return (
     // The browser's own bubble would cover the rule.
