@@ -119,6 +119,7 @@ function Trying() {
             label={words.ways}
             tabs={TABS.filter(({ id }) => may[id])}
             current={mode}
+            manual
             onChange={(next) => onSearch({ mode: next === "call" ? "call" : undefined })}
           >
             {mode === "call" ? (
