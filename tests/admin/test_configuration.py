@@ -510,6 +510,11 @@ async def test_a_file_that_is_changed_elsewhere_gets_a_patch(
     small = shown["text"].replace("# The front", "# A front")
     answer = await put(anna, "/config", {"text": small, "base": digest(room)})
     patch = answer.json()["error"]["patch"]
+    # Whoever may publish has it before a refusal; others do not.
+    asked = {"text": small, "base": digest(room)}
+    assert (await anna.post("/config/diff", asked)).json()["patch"] == patch
+    room.add("otto", Role.OPERATOR)
+    assert (await room.browser("otto").post("/config/diff", asked)).json()["patch"] == ""
     assert path_of(room).read_bytes() == ended.encode()
     repository = tmp_path / "repository"
     (repository / "deep").mkdir(parents=True)

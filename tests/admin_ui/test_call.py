@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,17 +75,23 @@ def test_the_sound_the_picture_and_the_words_are_one(
         expect(page.locator(f"html[data-theme={theme}]")).to_be_attached()
         axe(page)
         shoot(page, f"call-{theme}")
-    # A click on a word moves the sound to it.
+    # A click on a word chooses its turn, and plays from there.
     turn = call["turns"][1]
     line = transcript.locator("li", has_text=turn["caller"]["text"])
+    since = time.monotonic()
     line.get_by_text(turn["caller"]["text"].split()[-1]).last.click()
-    expect(line).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    details = page.get_by_role("complementary", name="Details")
+    expect(details.get_by_role("heading", name=f"Turn {turn['number']}")).to_be_visible()
     begin, end = (turn["caller"][key] / 1000 for key in ("begin_ms", "end_ms"))
-    assert (begin + end) / 2 - 1 <= position(page) <= end + 1, "the last word is at the end"
-    # It plays; the line that is heard is lit, and the cursor is where the sound is.
+    now, played = position(page), time.monotonic() - since
+    assert (begin + end) / 2 - 1 <= now <= end + 1 + played, "the last word is at the end"
+    # One beside the words only chooses.
+    transcript.get_by_text("Agent", exact=True).first.click()
+    expect(details.get_by_role("heading", name="Greeting")).to_be_visible()
+    # The line that is heard is lit, and the cursor is where the sound is.
     page.get_by_role("slider").focus()
     page.keyboard.press("Home")
-    page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
     expect(transcript.locator("li[aria-current=true]")).to_contain_text("Agent")
     page.wait_for_function("() => window.caught.currentTime > 0.2")

@@ -2799,6 +2799,13 @@ export interface components {
              */
             lines: string[];
             /**
+             * Patch
+             * @description For `git apply` in the file's folder, of a draft whose author may publish while the file
+             *     cannot be written from here; empty if it would show a secret.
+             * @default
+             */
+            patch: string;
+            /**
              * On The Phone
              * @description Live calls, which go on with the configuration that they began with.
              */

@@ -107,7 +107,10 @@ function Version() {
   const { rows } = useLiveCalls();
   const version = data?.versions.find((each) => each.in_force);
   if (version === undefined) return null;
-  const older = rows.filter(({ config }) => config && !version.digest.startsWith(config)).length;
+  // A test may run a draft, which is no older version.
+  const older = rows.filter(
+    ({ config, test }) => config && !test && !version.digest.startsWith(config),
+  ).length;
   return (
     <Link
       to="/contexts"

@@ -56,6 +56,20 @@ export function CodeBlock({ text, label = words.code }: { text: string; label?: 
   );
 }
 
+/** The words of the docs, whose `code` is between backticks. */
+export function Prose({ text = "" }: { text?: string | undefined }) {
+  return text.split("`").map((part, index) =>
+    index % 2 === 0 ? (
+      part
+    ) : (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a fixed text
+      <code key={index} className="font-mono">
+        {part}
+      </code>
+    ),
+  );
+}
+
 const FOLDED_BELOW = 2;
 const MOST_SHOWN = 100;
 

@@ -14,14 +14,18 @@ export interface TabsProps<T extends string> {
   /** The page keeps it in the address. */
   current: T;
   onChange: (tab: T) => void;
+  /** The focus alone does not choose: where a question may stand before the other tab. */
+  manual?: boolean;
   /** The content of the current tab. */
   children: ReactNode;
 }
 
-export function Tabs<T extends string>({ label, tabs, current, onChange, children }: TabsProps<T>) {
+export function Tabs<T extends string>(props: TabsProps<T>) {
+  const { label, tabs, current, onChange, manual = false, children } = props;
   return (
     <Radix.Root
       value={current}
+      activationMode={manual ? "manual" : "automatic"}
       onValueChange={(id) => {
         const chosen = tabs.find((each) => each.id === id);
         if (chosen) onChange(chosen.id);

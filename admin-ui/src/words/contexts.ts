@@ -121,6 +121,8 @@ export const words = {
     viewer: "You may read the configuration. Changing it needs the permission config.draft.",
     narrow: "Editing needs a window of 900 pixels or more.",
     limited: "Your scope is some contexts: their values are shown, not the text of the file.",
+    byPatch:
+      "Edit and try a draft all the same: “Publish” gives it as a patch, for whoever changes the file.",
     notYaml: "The file is not YAML. Mend it on the engine's machine, or restore a version.",
   },
   publish: {

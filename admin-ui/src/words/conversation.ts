@@ -33,7 +33,7 @@ export const words = {
   notUnderstood: "Not understood",
   notHeard: "not heard:",
   saidBy: { operator: "operator" } as Readonly<Record<string, string>>,
-  sure: (share: number) => `recognised with ${Math.round(share * 100)} %`,
+  sure: (share: number) => `recognised with ${Math.round(share * 100)}\u00a0%`,
   filler: "While the tool runs",
   keys: (keys: string) => `pressed ${keys}`,
   tool: {

@@ -9,6 +9,8 @@ export const words = {
   linkAbout: "This link works once. Afterwards you sign in with your name and this password.",
   newPassword: "New password",
   rule: "At least 12 characters. A few words that only you put together are best.",
+  tooShort: (length: number, least: number) =>
+    `At least ${least} characters are needed; these are ${length}.`,
   show: "Show",
   hide: "Hide",
   usePassword: "Set password and sign in",

@@ -74,7 +74,7 @@ export const words = {
     again: "Call again",
     idle: "Call the agent from this page",
     idleHint:
-      "The call is answered and recorded like one by telephone, and marked as a test. Use a headset, or leave echo cancellation on.",
+      "The call is answered like one by telephone, recorded if the context records, and marked as a test. Use a headset, or leave echo cancellation on.",
     phases: {
       asking: "Asking for the microphone",
       ordering: "Preparing the call",
@@ -94,6 +94,9 @@ export const words = {
     agent: "Agent",
     level: (who: string) => `Level: ${who}`,
     openCall: "Open the call",
+    leaveTitle: "End the call?",
+    leaveAbout: "Your call from this page is running. It ends when you leave the page.",
+    leave: "End the call and leave",
     duration: (clock: string) => `after ${clock}`,
     insecureTitle: "The microphone needs https or localhost",
     insecure:

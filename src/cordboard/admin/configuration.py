@@ -134,7 +134,18 @@ async def diff_config(ask: Ask) -> Difference:
     body: DraftAgainst = ask.body
     draft, may_publish = (body.text, body.base, body.against), _may_publish(ask)
     lines = await _check(ask, checks.difference, *draft, may_publish=may_publish)
-    return Difference(lines=lines, on_the_phone=_on_the_phone(ask))
+    patch = await _patch(ask, body.text, body.base) if may_publish and not body.against else ""
+    return Difference(lines=lines, patch=patch, on_the_phone=_on_the_phone(ask))
+
+
+async def _patch(ask: Ask, text: str, base: str) -> str:
+    """Return the patch of a draft that cannot be published from here; empty if it can, or if the
+    file is another one than `base` by now."""
+    workspace = _editing(ask).workspace
+    if not await ask.services.run(workspace.read_only):
+        return ""
+    now = digest_of(await _run(ask, workspace.content))
+    return await _check(ask, checks.patch, text, now) if base in ("", now) else ""
 
 
 async def config_schema(ask: Ask) -> JsonAnswer:

@@ -24,6 +24,9 @@ class OnThePhone(Gives):
 class Difference(Gives):
     lines: list[str]
     """A unified diff."""
+    patch: str = ""
+    """For `git apply` in the file's folder, of a draft whose author may publish while the file
+    cannot be written from here; empty if it would show a secret."""
     on_the_phone: list[OnThePhone]
     """Live calls, which go on with the configuration that they began with."""
 

@@ -1,4 +1,5 @@
-// What was said, line by line. The line that is played is lit, and a click on a word jumps there.
+// What was said, line by line. The line that is played is lit; a click on a line chooses its turn,
+// and one on a word plays from there.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type MouseEvent, memo, useEffect, useMemo, useRef, useState } from "react";
 
@@ -43,7 +44,11 @@ export const Transcript = memo(function Transcript({ shown, tiles }: TranscriptP
   }, [lit, virtual, player]);
   const selected = shown.search.turn;
   useEffect(() => {
-    const index = lines.findIndex((line) => selected !== undefined && line.turn === selected);
+    const isChosen = (line: TranscriptLine) => selected !== undefined && line.turn === selected;
+    const { startIndex = 0, endIndex = -1 } = virtual.range ?? {};
+    // Who clicks on a line of a long turn sees it, and is left there.
+    if (lines.slice(startIndex, endIndex + 1).some(isChosen)) return;
+    const index = lines.findIndex(isChosen);
     if (index >= 0) virtual.scrollToIndex(index, { align: "auto" });
   }, [selected, lines, virtual]);
   if (lines.length === 0) return <Empty icon="try" title={words.transcript.empty} />;
@@ -59,13 +64,15 @@ export const Transcript = memo(function Transcript({ shown, tiles }: TranscriptP
           const line = lines[index];
           if (!line) return null;
           return (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: by keyboard the time of the line is a button; a stop at each word would be none
             <li
               key={key}
               ref={virtual.measureElement}
               data-index={index}
               aria-current={index === lit || undefined}
+              onClick={(event) => isMarking(event) || choose(shown, line, wordAt(event))}
               className={cx(
-                "absolute inset-x-0 top-0 grid grid-cols-[3.75rem_3.5rem_minmax(0,1fr)] gap-x-2 px-6 py-1 phone:px-4",
+                "absolute inset-x-0 top-0 grid cursor-pointer grid-cols-[3.75rem_3.5rem_minmax(0,1fr)] gap-x-2 px-6 py-1 phone:px-4",
                 index === lit && "bg-accent-soft",
                 index !== lit && selected !== undefined && line.turn === selected && "bg-hover",
               )}
@@ -87,27 +94,43 @@ function useLitLine({ player }: Shown, lines: readonly TranscriptLine[]): number
   return lit;
 }
 
+/** The time of the word that was clicked on; undefined beside the words. */
+function wordAt({ target }: MouseEvent<HTMLElement>): number | undefined {
+  const at = target instanceof HTMLElement ? target.dataset.at : undefined;
+  return at === undefined ? undefined : Number(at);
+}
+
+/** True if somebody has marked words of this line, to copy them. */
+function isMarking({ currentTarget }: MouseEvent<HTMLElement>): boolean {
+  const marked = getSelection();
+  return marked?.type === "Range" && marked.containsNode(currentTarget, true);
+}
+
+/** Choose the turn, the tool or the events of a line, and play from `word`, if it is one. */
+function choose({ player, go, search }: Shown, line: TranscriptLine, word?: number): void {
+  const time = word ?? line.from;
+  const at = Math.round(time);
+  if (word === undefined) player.seek(time);
+  else void player.playFrom(time);
+  const isAnother = line.turn !== search.turn;
+  if (line.who === "tool") {
+    go({ tool: line.tool.id, turn: line.tool.turn, tab: "tools", at }, true);
+  } else if (line.turn !== null) go({ turn: line.turn, tab: "turn", at }, isAnother);
+  else go({ tab: "events", at });
+}
+
 interface RowProps extends TranscriptProps {
   line: TranscriptLine;
 }
 
 const TranscriptRow = memo(function TranscriptRow({ line, shown, tiles }: RowProps) {
   const time = rulerText(line.from, false);
-  const jump = () => {
-    shown.player.seek(line.from);
-    const at = Math.round(line.from);
-    if (line.who === "tool") {
-      shown.go({ tool: line.tool.id, turn: line.tool.turn, tab: "tools", at }, true);
-    } else if (line.turn !== null) shown.go({ turn: line.turn, tab: "turn", at }, true);
-    else shown.go({ tab: "events", at });
-  };
   return (
     <>
       <button
         type="button"
         className="min-h-6 self-start rounded text-right font-mono text-xs text-muted hover:text-ink"
         aria-label={words.transcript.jump(time)}
-        onClick={jump}
       >
         {time}
       </button>
@@ -123,10 +146,6 @@ const TranscriptRow = memo(function TranscriptRow({ line, shown, tiles }: RowPro
 function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: Tiles }) {
   const { caller } = words.spokenBy;
   const timed = useTimedParts(line, shown, tiles);
-  const onClick = (event: MouseEvent<HTMLElement>) => {
-    const at = event.target instanceof HTMLElement ? event.target.dataset.at : undefined;
-    if (at !== undefined) shown.player.seek(Number(at));
-  };
   return (
     <>
       <span
@@ -135,8 +154,7 @@ function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: 
         {line.who === "caller" ? caller : words.spokenBy.agent}
       </span>
       <div className="pt-0.5">
-        {/* biome-ignore lint/a11y/useKeyWithClickEvents: by keyboard the time of the line is a button; a stop at each word would be none */}
-        <p className="break-words" onClick={onClick}>
+        <p className="break-words">
           {timed.length === 0 && (
             <span className="text-muted">
               {shown.personal ? words.transcript.noWords : words.transcript.hidden}
@@ -146,11 +164,7 @@ function SaidRow({ line, shown, tiles }: { line: SaidLine; shown: Shown; tiles: 
             <span key={key} className={cx(!heard && "text-muted line-through decoration-1")}>
               {!heard && <span className="sr-only">{words.transcript.notHeard} </span>}
               {said.map(({ word, at, place }) => (
-                <span
-                  key={place}
-                  data-at={at}
-                  className="cursor-pointer rounded-sm hover:bg-selected"
-                >
+                <span key={place} data-at={at} className="rounded-sm hover:bg-selected">
                   {word}{" "}
                 </span>
               ))}

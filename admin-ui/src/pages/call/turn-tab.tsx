@@ -238,7 +238,7 @@ function Said({ turn: { caller, agent, held } }: { turn: Turn }) {
                   {words.turn.recognised} “{caller.text}”,{" "}
                 </>
               )}
-              {words.turn.confidence} {Math.round(caller.confidence * 100)} %
+              {words.turn.confidence} {`${Math.round(caller.confidence * 100)}\u00a0%`}
             </span>
           </dd>
         </div>

@@ -44,13 +44,9 @@ async function versionText(version: string): Promise<string | undefined> {
   }
 }
 
-export async function textDifference(
-  text: string,
-  base: string,
-  against: string,
-): Promise<string[]> {
+export async function textDifference(text: string, base: string, against: string) {
   const body = { text, base, against };
-  return (await told(api.POST("/api/v1/config/diff", { body }))).lines;
+  return await told(api.POST("/api/v1/config/diff", { body }));
 }
 
 /** True if the same request may succeed in a moment. */

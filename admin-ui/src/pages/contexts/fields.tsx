@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
+import { Prose } from "../../parts/code.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Field as Labelled, NumberInput, Select, TextArea, TextInput } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
@@ -155,20 +156,6 @@ function useProblem(path: Path): Problem | undefined {
     if (about === key || about.startsWith(`${key}[`)) return found[0];
   }
   return undefined;
-}
-
-/** The words of the docs, whose `code` is between backticks. */
-export function Prose({ text = "" }: { text?: string | undefined }) {
-  return text.split("`").map((part, index) =>
-    index % 2 === 0 ? (
-      part
-    ) : (
-      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a fixed text
-      <code key={index} className="font-mono">
-        {part}
-      </code>
-    ),
-  );
 }
 
 /** Whether and when a change takes effect, the prompt editor, and the way back to the default. */

@@ -378,10 +378,15 @@ function Actions({ id, part, changed, readOnly, editor, onAsk, onVersions }: Act
 function Notes(props: { why: string; stale: boolean; config: Config; hasDraft: boolean }) {
   const { why, stale, config, hasDraft } = props;
   const mayDraft = useMay("config.draft");
+  const mayPublish = useMay("config.publish");
   return (
     <div className="grid gap-2 px-6 empty:hidden phone:px-4">
       {why && <p className="mb-2 text-muted">{why}</p>}
-      {!why && config.reason && <p className="mb-2 text-muted">{config.reason}</p>}
+      {!why && config.reason && (
+        <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">
+          {config.reason}. {mayPublish && words.readOnly.byPatch}
+        </p>
+      )}
       {stale && (
         <p className="mb-2 rounded-md bg-warn-soft px-3 py-1.5 text-warn">{words.draft.stale}</p>
       )}

@@ -28,16 +28,17 @@ export interface PublishProps {
 }
 
 export function PublishDialog({ state, onPublished, onClash, onClose }: PublishProps) {
-  const [comment, setComment] = useState("");
   const [refused, setRefused] = useState<Error>();
   const may = useMay("config.publish");
   const send = useSend("put", "/api/v1/config", { quiet: true });
+  const difference = useDifference(state);
+  const patch = difference.data?.patch;
   const { text, base, verdict } = state;
   // A refused edit changes nothing: the text that was checked is as good as before.
   const ready = verdict.in_order && state.checked && !state.pending;
-  const publish = () =>
+  const publish = (comment: string) =>
     send.mutate(
-      { body: { text, base, comment: comment.trim() } },
+      { body: { text, base, comment } },
       {
         onSuccess: onPublished,
         onError: (error) => {
@@ -51,44 +52,60 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
     <Dialog title={words.publish.title} wide onClose={onClose}>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
         <Changes state={state} />
-        <TextChanges state={state} />
+        <TextChanges found={difference} />
         <OnThePhone />
         {refused && <Refusal error={refused} />}
         {state.refusal && <p className="text-bad">{state.refusal}</p>}
         {!verdict.in_order && <p className="text-bad">{words.publish.notInOrder}</p>}
-        {may ? (
-          <form
-            className="flex flex-wrap items-end gap-3 border-t border-line pt-3"
-            onSubmit={(event) => {
-              event.preventDefault();
-              if (comment.trim() && ready) publish();
-            }}
-          >
-            <div className="min-w-64 flex-1">
-              <Field label={words.publish.comment} hint={words.publish.commentHint}>
-                <TextInput
-                  value={comment}
-                  required
-                  maxLength={500}
-                  onChange={(event) => setComment(event.target.value)}
-                />
-              </Field>
-            </div>
-            <Button
-              type="submit"
-              look="primary"
-              busy={send.isPending}
-              disabled={!comment.trim() || !ready}
-              className="mb-5"
-            >
-              {words.publish.confirm}
-            </Button>
-          </form>
-        ) : (
+        {!may ? (
           <p className="text-muted">{words.publish.needsGrant}</p>
+        ) : patch && ready ? (
+          <Patch text={patch} />
+        ) : (
+          <CommentForm ready={ready} busy={send.isPending} onPublish={publish} />
         )}
       </div>
     </Dialog>
+  );
+}
+
+interface CommentFormProps {
+  ready: boolean;
+  busy: boolean;
+  onPublish: (comment: string) => void;
+}
+
+function CommentForm({ ready, busy, onPublish }: CommentFormProps) {
+  const [given, setComment] = useState("");
+  const comment = given.trim();
+  return (
+    <form
+      className="flex flex-wrap items-end gap-3 border-t border-line pt-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (comment && ready) onPublish(comment);
+      }}
+    >
+      <div className="min-w-64 flex-1">
+        <Field label={words.publish.comment} hint={words.publish.commentHint}>
+          <TextInput
+            value={given}
+            required
+            maxLength={500}
+            onChange={(event) => setComment(event.target.value)}
+          />
+        </Field>
+      </div>
+      <Button
+        type="submit"
+        look="primary"
+        busy={busy}
+        disabled={!comment || !ready}
+        className="mb-5"
+      >
+        {words.publish.confirm}
+      </Button>
+    </form>
   );
 }
 
@@ -150,19 +167,22 @@ function Change({ name, before, after }: { name: string; before: unknown; after:
   }
 }
 
-function TextChanges({ state }: { state: State }) {
-  const { text, base, stale } = state;
-  const lines = useQuery({
+/** The draft as differences from the file, and as a patch if the file cannot be written from here. */
+function useDifference({ text, base, stale }: State) {
+  return useQuery({
     queryKey: ["draft difference", text, base],
     queryFn: () => textDifference(text, base, stale ? base : ""),
   });
+}
+
+function TextChanges({ found }: { found: ReturnType<typeof useDifference> }) {
   return (
     <Part title={words.publish.asText}>
-      {lines.error ? (
-        <p className="text-bad">{sentence(lines.error)}</p>
-      ) : lines.data ? (
+      {found.error ? (
+        <p className="text-bad">{sentence(found.error)}</p>
+      ) : found.data ? (
         <div className="max-h-[30vh] overflow-y-auto rounded-md border border-line">
-          <Diff lines={lines.data} label={words.publish.diff} />
+          <Diff lines={found.data.lines} label={words.publish.diff} />
         </div>
       ) : (
         <Loading />
@@ -204,18 +224,22 @@ function OnThePhone() {
   );
 }
 
-function Refusal({ error }: { error: Error }) {
+export function Refusal({ error }: { error: Error }) {
   const patch = patchOf(error);
   return (
-    <div role="alert" className="grid gap-2">
+    <div role="alert" className="grid grid-cols-[minmax(0,1fr)] gap-2">
       <p className="text-bad">{sentence(error)}</p>
-      {patch && (
-        <>
-          <p>{words.publish.readOnly}</p>
-          <CodeBlock text={patch} label={words.publish.patch} />
-        </>
-      )}
+      {patch && <Patch text={patch} />}
     </div>
+  );
+}
+
+function Patch({ text }: { text: string }) {
+  return (
+    <>
+      <p>{words.publish.readOnly}</p>
+      <CodeBlock text={text} label={words.publish.patch} />
+    </>
   );
 }
 

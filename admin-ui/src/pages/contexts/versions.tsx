@@ -14,7 +14,7 @@ import { Section } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/contexts.ts";
-import type { Published } from "./publish.tsx";
+import { type Published, Refusal } from "./publish.tsx";
 
 type Version = Schema<"ConfigVersion">;
 
@@ -42,6 +42,7 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
   if (!pages.data) return <Loading />;
   const versions = pages.data.pages.flatMap((page) => page.versions);
   const columns = columnsFor({
+    newest: new Map([...versions].reverse().map((each) => [each.digest, each])),
     compared: from,
     onCompare: (version) => onCompare(version.digest, undefined),
     onRestore: mayRestore ? setRestoring : undefined,
@@ -87,6 +88,8 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
 }
 
 function columnsFor(act: {
+  /** Of each digest: a restored one is in the list more than once. */
+  newest: ReadonlyMap<string, Version>;
   compared: string | undefined;
   onCompare: (version: Version) => void;
   onRestore: ((version: Version) => void) | undefined;
@@ -96,11 +99,10 @@ function columnsFor(act: {
     {
       id: "version",
       head: history.version,
-      cell: ({ digest, in_file, in_force }) => (
+      cell: (version) => (
         <span className="flex flex-wrap items-center gap-1.5">
-          <code className="font-mono">{short(digest)}</code>
-          {in_force && <Badge tone="good">{history.inForce}</Badge>}
-          {in_file && !in_force && <Badge tone="warn">{history.inFile}</Badge>}
+          <code className="font-mono">{short(version.digest)}</code>
+          {act.newest.get(version.digest) === version && <Place version={version} />}
         </span>
       ),
     },
@@ -114,7 +116,7 @@ function columnsFor(act: {
       id: "why",
       head: history.why,
       width: "40%",
-      cell: ({ why }) => <span className="break-words">{why}</span>,
+      cell: ({ why }) => <span className="break-words">{why || "–"}</span>,
     },
     { id: "from", head: history.from, wide: true, cell: ({ source }) => history.sources[source] },
     {
@@ -140,6 +142,11 @@ function columnsFor(act: {
       ),
     },
   ];
+}
+
+function Place({ version: { in_file, in_force } }: { version: Version }) {
+  if (in_force) return <Badge tone="good">{words.history.inForce}</Badge>;
+  return in_file ? <Badge tone="warn">{words.history.inFile}</Badge> : null;
 }
 
 /** The differences of two versions, or of a version and the file. */
@@ -224,7 +231,7 @@ function Restore(props: {
       onClose={onClose}
     >
       <form
-        className="grid gap-3"
+        className="grid grid-cols-[minmax(0,1fr)] gap-3"
         onSubmit={(event) => {
           event.preventDefault();
           send.mutate(
@@ -233,11 +240,7 @@ function Restore(props: {
           );
         }}
       >
-        <Field
-          label={words.publish.comment}
-          hint={words.publish.commentHint}
-          error={send.error ? sentence(send.error) : undefined}
-        >
+        <Field label={words.publish.comment} hint={words.publish.commentHint}>
           <TextInput
             required
             value={comment}
@@ -245,6 +248,7 @@ function Restore(props: {
             onChange={(event) => setComment(event.target.value)}
           />
         </Field>
+        {send.error && <Refusal error={send.error} />}
         <div className="flex justify-end">
           <Button type="submit" look="primary" busy={send.isPending} disabled={!comment.trim()}>
             {words.history.restoreNow}

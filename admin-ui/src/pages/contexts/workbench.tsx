@@ -4,12 +4,13 @@ import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react"
 import { useGet } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
+import { Prose } from "../../parts/code.tsx";
 import { cx } from "../../parts/cx.ts";
 import { words } from "../../words/contexts.ts";
 import { EntryActions } from "./collections.tsx";
 import type { Draft, State } from "./draft.ts";
 import type { YamlEditor } from "./editor.ts";
-import { Fields, Nested, Prose, Row } from "./fields.tsx";
+import { Fields, Nested, Row } from "./fields.tsx";
 import { type Effect, type Form, FormProvider, setAt, useForm } from "./form.ts";
 import { PartsSelect, PartsTree } from "./navigation.tsx";
 import { at, type Block, blockAt, blockOf, dotted, isMapping, type Path } from "./outline.ts";

@@ -5,7 +5,8 @@ import { useMay } from "../../app/session.ts";
 import { Answer, Skeleton } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
-import { CodeBlock } from "../../parts/code.tsx";
+import { CodeBlock, Prose } from "../../parts/code.tsx";
+import { cx } from "../../parts/cx.ts";
 import { Switch } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { words } from "../../words/setup.ts";
@@ -82,10 +83,14 @@ function StepRow({ step }: { step: Step }) {
       </span>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-1">
         <p className="font-medium first-letter:uppercase">{what}</p>
-        <p className="break-words text-muted first-letter:uppercase">{said}</p>
+        <p className={cx("break-words text-muted", isSentence(said) && "first-letter:uppercase")}>
+          <Prose text={said} />
+        </p>
         {fix && (
           <div className="mt-1 grid grid-cols-[minmax(0,1fr)] gap-1.5">
-            <p>{fix.text}</p>
+            <p>
+              <Prose text={fix.text} />
+            </p>
             {fix.copy && <CodeBlock text={fix.copy} label={words.paste(what)} />}
           </div>
         )}
@@ -93,6 +98,9 @@ function StepRow({ step }: { step: Step }) {
     </li>
   );
 }
+
+/** False if it begins with a path or a key, whose letters count. */
+const isSentence = (text: string) => /^\p{L}+[\s,]/u.test(text);
 
 /** Whether this page may use the microphone, which the engine cannot know. */
 function microphone(): Step {

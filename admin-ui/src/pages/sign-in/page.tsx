@@ -98,20 +98,29 @@ function PasswordForm(): ReactNode {
   );
 }
 
+/** Characters of a password; the engine refuses a shorter one, too. */
+const LEAST = 12;
+
 function LinkForm({ token }: { token: string }) {
   const [shown, setShown] = useState(false);
   const navigate = useNavigate();
   const pathname = useLocation({ select: (location) => location.pathname });
   const { error, busy, onSubmit } = useForm(async (form) => {
-    const body = { token, password: given(form, "password") };
+    const password = given(form, "password");
+    if (password.length < LEAST) throw new Error(words.tooShort(password.length, LEAST));
+    const body = { token, password };
     const { data } = await api.POST("/api/v1/session/link", { body });
     // The first one who signs in is an admin, and has to set up the rest; a link with a path leads
     // to its page.
     const start = data?.role === "admin" ? "/setup" : "/live";
-    await navigate({ to: pathname === "/" || pathname === "/live" ? start : pathname, replace: true });
+    await navigate({
+      to: pathname === "/" || pathname === "/live" ? start : pathname,
+      replace: true,
+    });
   });
   return (
-    <form onSubmit={onSubmit} className="grid gap-4">
+    // The browser's own bubble would cover the rule.
+    <form onSubmit={onSubmit} noValidate className="grid gap-4">
       <p className="text-muted">{words.linkAbout}</p>
       <Field
         label={words.newPassword}
@@ -127,7 +136,7 @@ function LinkForm({ token }: { token: string }) {
           name="password"
           type={shown ? "text" : "password"}
           autoComplete="new-password"
-          minLength={12}
+          minLength={LEAST}
           required
           autoFocus
         />

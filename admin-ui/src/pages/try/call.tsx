@@ -1,4 +1,5 @@
 // The call from this page: its controls, words, waits and line.
+import { useBlocker } from "@tanstack/react-router";
 import { useState, useSyncExternalStore } from "react";
 
 import { useClockAhead } from "../../app/clock.ts";
@@ -11,6 +12,7 @@ import { Empty } from "../../parts/answer.tsx";
 import { StatusDot } from "../../parts/badge.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
+import { Confirm } from "../../parts/dialog.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { clockText, useNow } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
@@ -22,6 +24,12 @@ export interface CallTest {
   readonly call: BrowserCall;
   /** Counts the calls of this page. */
   readonly number: number;
+}
+
+/** Where a link leads to. */
+interface Next {
+  readonly pathname: string;
+  readonly search: object;
 }
 
 export interface CallProps {
@@ -153,9 +161,9 @@ function Controls({
   );
 }
 
-/** The button that had the focus is gone with its bar: the keyboard goes on at this one. */
-function takeLostFocus(button: HTMLButtonElement | null): void {
-  if (document.activeElement === document.body) button?.focus();
+/** The button that had the focus is gone with its bar: the keyboard goes on here. */
+function takeLostFocus(element: HTMLElement | null): void {
+  if (document.activeElement === document.body) element?.focus();
 }
 
 function Clock({ since }: { since: number }) {
@@ -167,23 +175,58 @@ function Ended({ view, onBegin }: { view: CallView; onBegin: () => void }) {
   const why = view.end?.why ?? "";
   const known = Object.entries(words.ends).find(([each]) => each === why)?.[1];
   return (
-    <div role="status" className="flex flex-wrap items-center gap-3 border-b border-line px-4 py-2">
-      <Icon name="hangup" />
-      <span className="font-medium">{known ?? words.endedOther(why)}</span>
-      {view.end?.said && <span className="text-muted">{view.end.said}</span>}
-      {view.lastedMs > 0 && (
-        <span className="text-muted">{text.duration(clockText(view.lastedMs))}</span>
-      )}
-      <div className="ml-auto flex gap-2">
+    <div className="grid gap-2 border-b border-line px-4 py-2">
+      <div
+        role="status"
+        ref={takeLostFocus}
+        tabIndex={-1}
+        className="flex flex-wrap items-center gap-3"
+      >
+        <Icon name="hangup" />
+        <span className="font-medium">{known ?? words.endedOther(why)}</span>
+        {view.end?.said && <span className="text-muted">{view.end.said}</span>}
+        {view.lastedMs > 0 && (
+          <span className="text-muted">{text.duration(clockText(view.lastedMs))}</span>
+        )}
+      </div>
+      {/* Far from the place of "Hang up": who meant it as the agent ended the call begins no other. */}
+      <div className="flex gap-2">
+        <Button look="primary" icon="calls" onClick={onBegin}>
+          {text.again}
+        </Button>
         {view.since > 0 && (
           <LinkButton icon="calls" to="/calls/$callId" params={{ callId: view.callId }}>
             {text.openCall}
           </LinkButton>
         )}
-        <Button look="primary" icon="calls" ref={takeLostFocus} onClick={onBegin}>
-          {text.again}
-        </Button>
       </div>
     </div>
+  );
+}
+
+/** Asks before the page with a call is left, which ends the call. */
+export function LeaveCall({
+  call,
+  staysFor,
+}: {
+  call: BrowserCall;
+  staysFor: (next: Next) => boolean;
+}) {
+  const runs = () => call.view.phase !== "ended";
+  const blocker = useBlocker({
+    shouldBlockFn: ({ next }) => runs() && !staysFor(next),
+    enableBeforeUnload: runs,
+    withResolver: true,
+  });
+  if (blocker.status !== "blocked") return null;
+  return (
+    <Confirm
+      title={text.leaveTitle}
+      about={text.leaveAbout}
+      confirm={text.leave}
+      danger
+      onConfirm={blocker.proceed}
+      onClose={blocker.reset}
+    />
   );
 }

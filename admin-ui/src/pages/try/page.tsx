@@ -15,7 +15,7 @@ import { Tabs } from "../../parts/tabs.tsx";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
 import { endTrial, useTests, useTrial } from "./begin.ts";
-import { Call } from "./call.tsx";
+import { Call, LeaveCall } from "./call.tsx";
 import { Chat } from "./chat.tsx";
 import { SoundChoice } from "./line.tsx";
 import { type Canned, type Chosen, Fold, Options, useChosen } from "./options.tsx";
@@ -73,7 +73,9 @@ function Trying() {
   const [sound, setSound] = useState(USUAL_SOUND);
   const trial = useTrial(chosen);
   const tests = useTests({ search, chosen, canned, sound, begin: trial.begin });
-  const mode = may.call && (search.mode === "call" || !may.chat) ? "call" : "chat";
+  const modeOf = (wanted: unknown) =>
+    may.call && (wanted === "call" || !may.chat) ? "call" : "chat";
+  const mode = modeOf(search.mode);
   const ready = chosen !== undefined && chosen.context !== "";
   const call = tests.call?.call;
   useEffect(() => {
@@ -81,6 +83,14 @@ function Trying() {
   }, [mode, call]);
   return (
     <Page title={words.title} fills>
+      {call && (
+        <LeaveCall
+          call={call}
+          staysFor={({ pathname, search: next }) =>
+            pathname === "/try" && modeOf("mode" in next && next.mode) === "call"
+          }
+        />
+      )}
       <div className="flex min-h-0 flex-1 border-t border-line phone:flex-col">
         <aside
           aria-label={words.options.title}
@@ -109,6 +119,7 @@ function Trying() {
             label={words.ways}
             tabs={TABS.filter(({ id }) => may[id])}
             current={mode}
+            manual
             onChange={(next) => onSearch({ mode: next === "call" ? "call" : undefined })}
           >
             {mode === "call" ? (
