@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -141,6 +142,11 @@ class Hotel:
     def cookie(self) -> str:
         """Name of the session's cookie."""
         return f"cordboard-{self.port}"
+
+    def is_test(self, ledger: str) -> bool:
+        """True for a call that a person made to try the agent, such as another test has left."""
+        with (self.folder / "calls" / ledger).open() as lines:
+            return bool(json.loads(next(lines)).get("test"))
 
     def start(self) -> None:
         """Start the engine in its folder; return when it is ready, with its history."""

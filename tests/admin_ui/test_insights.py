@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from playwright.sync_api import expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
-
-
-def is_test(hotel: Hotel, ledger: str) -> bool:
-    """True for a call that a person made to try the agent: no insight counts it."""
-    with (hotel.folder / "calls" / ledger).open() as lines:
-        return bool(json.loads(next(lines)).get("test"))
 
 
 def test_a_measure_is_chosen_compared_and_followed_to_its_calls(
@@ -22,7 +15,7 @@ def test_a_measure_is_chosen_compared_and_followed_to_its_calls(
     page = open_page("viewer", "/insights")
     ask = "path => fetch(`/api/v1${path}`).then(answer => answer.json())"
     rows = page.evaluate(ask, "/calls")["rows"]
-    calls = sum(row["outcome"] != "refused" and not is_test(hotel, row["file"]) for row in rows)
+    calls = sum(row["outcome"] != "refused" and not hotel.is_test(row["file"]) for row in rows)
     measures = page.get_by_role("navigation", name="Measures")
     expect(measures.get_by_role("link", name="Calls", exact=False).first).to_have_text(
         f"Calls{calls}"

@@ -39,7 +39,7 @@ def test_the_hotel_has_people_and_a_history_of_every_kind(
 ) -> None:
     page = open_page("admin", "/calls")
     ask = "path => fetch(`/api/v1${path}`).then(answer => answer.json())"
-    rows = page.evaluate(ask, "/calls")["rows"]
+    rows = [row for row in page.evaluate(ask, "/calls")["rows"] if not hotel.is_test(row["file"])]
     by_name = {row["caller_name"]: row for row in rows}
     assert by_name["Ida Jensen"]["interruptions"] == 1
     assert by_name["Erik Holm"]["tools"] == ["find_room", "hangup_call"]
