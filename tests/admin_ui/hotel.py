@@ -185,7 +185,12 @@ class Hotel:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[Caller]:
-        """Call the reception, which is greeting the caller from here on."""
+        """Call the reception, which is greeting the caller from here on. A busy machine's engine
+        refuses calls for a while: that is waited for."""
+        deadline = time.monotonic() + PATIENCE
+        while self._load_level() > 0:
+            assert time.monotonic() < deadline, "the engine is busy all the time"
+            time.sleep(0.2)
 
         async def dial() -> SimulatedCaller:
             line = SimulatedCaller("127.0.0.1", self.audiosocket_port)
@@ -197,6 +202,12 @@ class Hotel:
             yield caller
         finally:
             caller.hang_up()
+
+    def _load_level(self) -> int:
+        request = urllib.request.Request(f"{self.origin}/api/v1/engine")
+        request.add_header("Cookie", f"{self.cookie}={self._token}")
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return int(json.load(answer)["details"]["degradation"]["level"])
 
     def _answers(self, port: int, path: str) -> bool:
         request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
