@@ -128,6 +128,7 @@ mcp-servers: $(ALL_READY)
 .PHONY: admin-ui
 admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
 	@scripts/install-admin-ui --build
+	@echo "The interface is built; make demo and make run show it."
 
 .PHONY: admin-pictures
 admin-pictures: $(ALL_READY) asterisk admin-ui chromium ## take the pictures of the interface in docs/pictures/admin

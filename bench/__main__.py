@@ -42,6 +42,7 @@ BENCHMARKS = {
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
     "admin": "the admin port beside a hundred calls: viewers, a person; start, checks, peaks",
     "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
+    "answers": "what answers an outbound call: people, machines, tones, by sound and words",
     "turns": "turn-taking and barge-in, by scripted callers with a human's recorded voice",
 }
 

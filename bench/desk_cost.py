@@ -1,4 +1,4 @@
-"""The desk and the toolbox without any server: time, memory, tools side by side, fillers.
+"""The desk and the toolbox without any server: time, memory, tools side by side, fillers, firewall.
 
 The tool here does nothing, so the time of an ask is the desk's own: a bare `Tool.run` in turns with
 it is the floor. `python -m bench.desk_cost` prints the memory of ten thousand tools; it runs in a
@@ -11,6 +11,7 @@ import asyncio
 import gc
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,13 @@ import orjson
 import psutil
 
 from bench.report import Report, Summary, Target
+from cordboard.calls.call_firewall import CallFirewall
+from cordboard.calls.ledger import Ledger, LedgerWriter
+from cordboard.config.sections.firewall import Firewall as FirewallRules
+from cordboard.firewall.counts import Counts
+from cordboard.firewall.policy import Policy
 from cordboard.observe.logging import configure
+from cordboard.observe.metrics import Metrics
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk, SilentObserver
@@ -103,6 +110,7 @@ async def measure(report: Report) -> None:
     summary = Summary.of(costs)
     at_once = await _side_by_side()
     late = await _fillers()
+    guarded = _firewall()
     memory = await _memory()
     names = [f"tool_{number}" for number in range(TOOLS)]
     catalogue = Catalogue(ToolEntry(tool(name)) for name in names)
@@ -116,12 +124,14 @@ async def measure(report: Report) -> None:
         [f"toolbox of {LISTED} from {TOOLS}, us", made.count, made.median * 1e6, made.p99 * 1e6],
         ["three tools of 1 s at once, ms", len(at_once), *_two(at_once, 1e3)],
         ["filler behind its threshold, ms", len(late), *_two(late, 1e3)],
+        ["firewall on a tool call, us", len(guarded), *_two(guarded, 1e6)],
     ]
     shown = [[str(row[0]), str(row[1]), f"{row[2]:.2f}", f"{row[3]:.2f}"] for row in rows]
     report.table("Desk and toolbox alone", ["what", "n", "p50", "p99"], shown)
     report.targets += [
         Target("desk over a bare run, p50", summary.median * 1e3, 0.1, "ms"),
         Target("desk over a bare run, p99", summary.p99 * 1e3, 0.5, "ms"),
+        Target("firewall on a tool call, p99", Summary.of(guarded).p99 * 1e3, 0.1, "ms"),
         Target(f"look-up among {TOOLS} tools over one among 10", ratio, 1.5, "times"),
         Target(f"toolbox from {TOOLS} tools, p99", made.p99 * 1e3, 1.0, "ms"),
         Target(f"memory of a tool with {len(_SCHEMA)} bytes of schema", memory / 1024, 4.0, "kB"),
@@ -129,6 +139,7 @@ async def measure(report: Report) -> None:
         Target("filler behind its threshold, worst", max(late) * 1e3, 50.0, "ms"),
     ]
     report.figures |= {"over_bare_s": costs, "at_once_s": at_once, "filler_late_s": late}
+    report.figures["firewall_s"] = guarded
 
 
 def _two(values: list[float], scale: float) -> tuple[float, float]:
@@ -239,6 +250,50 @@ async def _fillers() -> list[float]:
 
     await asyncio.gather(*map(one, watches))
     return [late for watch in watches for late in watch.delays]
+
+
+def _firewall() -> list[float]:
+    """Seconds that the firewall's judgement and its note of the answer add to a tool call.
+
+    The tool is privileged and has two arguments with places, one of them a number, and caps count
+    in all scopes. Every number is new, so that none was read before.
+    """
+    rules = FirewallRules.model_validate(
+        {
+            "country": "NO",
+            "trusted_tools": ["call_back"],
+            "tools": {
+                "call_back": {
+                    "arguments": {
+                        "number": {"from": ["tools.call_back.number"], "number": True},
+                        "name": {"from": ["caller_number", "variables.NAME"]},
+                    }
+                }
+            },
+        }
+    )
+    spec = ToolSpec("call_back", "python", DESCRIPTION, {"type": "object"})
+    with tempfile.TemporaryDirectory() as folder:
+        writer = LedgerWriter()
+        path = Path(folder) / "bench.jsonl"
+        ledger = Ledger(writer, path, 0.0)
+        variables = {"caller_number": "+4791234567", "NAME": "Kari"}
+        guard = CallFirewall(Policy(rules), Counts(), ledger, Metrics(), "demo", variables, dict)
+        costs = []
+        for turn in range(ASKS + 200):
+            number = f"+4722{turn:06}"
+            guard.answered(ToolAsk("0", "call_back", {}), spec, ToolResult(data={"number": number}))
+            ask = ToolAsk(f"{turn}", "call_back", {"number": number, "name": "Kari"}, turn)
+            began = time.perf_counter()
+            decision = guard.check(ask, spec)
+            guard.answered(ask, spec, ToolResult(data={"number": number}))
+            ended = time.perf_counter()
+            if not decision.allowed:
+                raise RuntimeError(decision.why)
+            if turn >= 200:
+                costs.append(ended - began)
+        writer.close()
+    return costs
 
 
 async def _memory() -> float:

@@ -77,7 +77,7 @@ class EchoAgent:
         """It has no voice."""
         speech.drop()
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         """It does not listen to words."""
 
     async def close(self) -> None:

@@ -23,7 +23,7 @@ from cordboard import private_files
 from cordboard.calls import events
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger_file import encode_event
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.query import CallQuery, parse_query
 from cordboard.history.series import SeriesQuery, Step
 from cordboard.history.sql_store import SqlHistoryStore

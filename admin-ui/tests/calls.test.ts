@@ -6,6 +6,7 @@ import { median } from "../src/conversation/waits.ts";
 import { withColumn } from "../src/pages/calls/columns.ts";
 import { compared, difference } from "../src/pages/calls/comparison.ts";
 import {
+  exportText,
   fromView,
   isSameView,
   momentOf,
@@ -175,5 +176,14 @@ describe("two calls", () => {
   it("take the lower of two middle values, as the engine does", () => {
     expect(median([4, 1, 3, 2])).toBe(2);
     expect(median([])).toBeNull();
+  });
+});
+
+describe("the export", () => {
+  it("asks for calls without a value, too", () => {
+    const asked = exportText(queryOf({ review: [NONE], context: ["desk", "bar"] }), "csv");
+    expect(new URLSearchParams(asked).getAll("review")).toEqual([""]);
+    expect(new URLSearchParams(asked).getAll("context")).toEqual(["desk", "bar"]);
+    expect(new URLSearchParams(asked).get("format")).toBe("csv");
   });
 });

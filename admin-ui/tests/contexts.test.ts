@@ -305,10 +305,12 @@ describe("draft", () => {
     desk.failure = new Error("contexts.a is an alias");
     draft.edit(set(["x"], "1"));
     await desk.next();
-    expect(draft.state()).toMatchObject({ text: "a", refusal: "contexts.a is an alias" });
+    const refused = { text: "a", refusal: "contexts.a is an alias", refusals: 1 };
+    expect(draft.state()).toMatchObject(refused);
     desk.failure = new TypeError("no connection");
     draft.edit(set(["x"], "2"));
     await desk.next();
+    expect(draft.state().refusals, "of an edit that is tried again").toBe(1);
     desk.failure = undefined;
     await vi.advanceTimersByTimeAsync(1_000);
     await desk.next();

@@ -99,6 +99,8 @@ describe("the ledger of a call becomes a conversation", () => {
       { type: "agent.interrupted", turn: 1, heard: "One moment. It rains. Take" },
       { type: "agent.text", turn: 1, text: "Yes? I am here." },
       { type: "agent.interrupted", turn: 1, heard: "Yes?" },
+      { type: "agent.text", turn: 2, text: "Goodbye for today." },
+      { type: "agent.cut_off", turn: 2, heard: "Goodbye" },
     ];
     const items = told(...lines);
     expect(shown(items)).toEqual([
@@ -106,6 +108,7 @@ describe("the ledger of a call becomes a conversation", () => {
       "tool look ok",
       "agent: It rains. Take a coat. [It rains. Take]",
       "agent: Yes? I am here. [Yes?]",
+      "agent: Goodbye for today. [Goodbye]",
     ]);
     expect(items.items[1]).toMatchObject({ took_ms: 11, cut: ["rows"] });
   });

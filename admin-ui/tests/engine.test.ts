@@ -93,7 +93,7 @@ const alarm = (rule: Record<string, unknown>, limit: number | null = null): Alar
 test("a rule is told in words", () => {
   const slow = { measure: "wait", above: 1500, over_minutes: 30, at_least: 20, percentile: "p99" };
   expect(ruleText(alarm(slow, 1_500))).toBe(
-    "First sound p99 above 1.5 s over 30 min with at least 20 samples",
+    "Wait for a sound p99 above 1.5 s over 30 min with at least 20 samples",
   );
   const crm = { measure: "tool_failure_share", of: "crm_find", above: 0.05, today: true };
   expect(ruleText(alarm(crm, 0.05))).toBe("Tool failure share of crm_find above 5% today");

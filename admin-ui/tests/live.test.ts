@@ -32,7 +32,7 @@ describe("rows", () => {
 
 class Engine {
   now = 0;
-  signedOut = 0;
+  asked = 0;
   readonly lines: { sent: object[]; events: SocketEvents; closed: boolean }[] = [];
   #timers: { at: number; then: () => void }[] = [];
   readonly socket = new LiveSocket({
@@ -54,8 +54,8 @@ class Engine {
         this.#timers = this.#timers.filter((each) => each !== timer);
       };
     },
-    signedOut: () => {
-      this.signedOut += 1;
+    sessionChanged: () => {
+      this.asked += 1;
     },
   });
 
@@ -147,13 +147,15 @@ describe("the socket", () => {
     const engine = new Engine();
     engine.follow({ topic: "calls" });
     engine.line.events.closed(1006);
-    expect(engine.signedOut).toBe(1);
+    expect(engine.asked).toBe(1);
     engine.waits(500);
     engine.line.events.opened();
     engine.line.events.closed(4401);
-    expect(engine.signedOut).toBe(2);
+    expect(engine.asked).toBe(2);
     engine.waits(60_000);
     expect(engine.lines).toHaveLength(2);
+    engine.socket.hurry(); // someone has signed in
+    expect(engine.lines).toHaveLength(3);
   });
 
   it("does not repeat what was refused, nor a call that is over", () => {
@@ -163,12 +165,31 @@ describe("the socket", () => {
     engine.line.events.opened();
     engine.says({ id: 1, error: { code: "not_there", message: "there is no such live call" } });
     engine.says({ id: 2, seq: 9, over: true });
-    engine.line.events.closed(4403);
-    engine.waits(0);
+    engine.line.events.closed(1006);
+    engine.waits(500);
     engine.line.events.opened();
     expect(engine.line.sent).toEqual([]);
     expect(refused.told).toEqual(["refused 0 there is no such live call"]);
     expect(over.told).toEqual(["over 0", "frame 9"]);
+  });
+
+  it("asks for the person's rights when they have changed, and again for what was refused", () => {
+    const engine = new Engine();
+    const { told } = engine.follow({ topic: "log" });
+    engine.line.events.opened();
+    engine.says({ error: { code: "forbidden", message: "needs the permission log" } });
+    engine.line.events.closed(4403);
+    expect(engine.asked).toBe(1);
+    engine.waits(0);
+    engine.line.events.opened();
+    expect(engine.line.sent).toEqual([{ op: "subscribe", id: 1, topic: "log", after: 0 }]);
+    engine.says({ seq: 1 });
+    expect(told).toEqual([
+      "refused 0 needs the permission log",
+      "connecting 0",
+      "live 0",
+      "frame 1",
+    ]);
   });
 
   it("notices that nothing comes any more where something should", () => {

@@ -14,9 +14,20 @@ import {
 } from "../src/app/search.ts";
 import { scopeOf } from "../src/pages/people/scope.ts";
 import { keptFor } from "../src/pages/settings/retention.ts";
-import { sorted } from "../src/parts/sorted.ts";
-import { agoText, clockText, durationText } from "../src/parts/time.tsx";
+import { placeOf, sorted } from "../src/parts/sorted.ts";
+import { agoText, clockText, durationText, moneyText } from "../src/parts/time.tsx";
 import { parseUnified } from "../src/parts/unified.ts";
+
+describe("an amount of money", () => {
+  it("has as many digits as it takes to see it, and is never nothing", () => {
+    expect(["1.5", "0.012", "0.00002", "0"].map((each) => moneyText(each, "?"))).toEqual([
+      "1.50 ?",
+      "0.0120 ?",
+      "< 0.0001 ?",
+      "0.00 ?",
+    ]);
+  });
+});
 
 describe("the address", () => {
   it("comes back as it was written", () => {
@@ -180,4 +191,20 @@ it("retention is read from the file, whatever stands in it", () => {
     ["contexts.desk.recording.keep_days", 7],
   ]);
   expect(keptFor({ contexts: [] }).map(({ count }) => count)).toEqual([0, 0]);
+});
+
+describe("the focus in a list", () => {
+  const at = (rows: string[], index: number) => placeOf(rows, (row) => row, { key: "b", index });
+
+  it("stays on its row when rows change places", () => {
+    expect(at(["a", "b", "c"], 1)).toBe(1);
+    expect(at(["c", "a", "b"], 1)).toBe(2);
+    expect(at(["b", "c", "a"], 1)).toBe(0);
+  });
+
+  it("stays in its place when the row is gone, within the list", () => {
+    expect(at(["a", "c", "d"], 1)).toBe(1);
+    expect(at(["a"], 5)).toBe(0);
+    expect(at([], 5)).toBe(0);
+  });
 });

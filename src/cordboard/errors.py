@@ -18,6 +18,7 @@ the narrowest class it can handle; a message never contains a secret.
     │   ├── LineGone           the caller's channel no longer exists
     │   ├── LineUnsupported    this kind of line cannot do that (a bare AudioSocket cannot transfer)
     │   └── TransferFailed     the transfer did not happen; the call continues
+    │       └── PartyUnreachable   the other party's phone is not connected
     ├── AsteriskError          ARI cannot be reached or answered with an error
     ├── ToolError              a tool could not do its work; its text is fit to be spoken
     │   ├── ToolTimeout
@@ -169,6 +170,10 @@ class TransferFailed(LineError):
     """The transfer did not happen; the caller is still with the agent."""
 
 
+class PartyUnreachable(TransferFailed):
+    """The other party's phone is not connected."""
+
+
 class AsteriskError(CordboardError):
     """ARI cannot be reached, or answered with an error. `status` is the HTTP status, 0 if none."""
 
@@ -294,6 +299,19 @@ class ChatRefused(CordboardError):
         super().__init__(message)
 
 
+class OutboundRefused(CordboardError):
+    """An outbound call is not placed. `reason` is `off`, `unknown_context`, `bad_request`,
+    `not_allowed`, `not_now` (hours or caps of the firewall), `busy` or `no_line`."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class CampaignRefused(CordboardError):
+    """An act on a campaign is not possible; the text says why."""
+
+
 class EngineUnreachable(CordboardError):
     """No running engine answers at the configured address."""
 
@@ -316,6 +334,13 @@ class IndexUnavailable(HistoryError):
 
 class IndexDamaged(IndexUnavailable):
     """The index of calls is damaged; it can be made anew from the ledgers."""
+
+
+class KeyUnusable(HistoryError, OSError):
+    """A call is encrypted, and its key was erased or cannot be decrypted (`privacy.encryption`).
+
+    An `OSError`, too: what cannot be decrypted is as unreadable as a bad disk.
+    """
 
 
 class NotThere(CordboardError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import functools
 import json
 import secrets
 import time
@@ -45,6 +46,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.call_registry import Aside
 from cordboard.calls.offer import Offer
+from cordboard.calls.outbound_order import OutboundOrder
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.chat.answer import Answer, ChatEvent
 from cordboard.chat.session import ChatTest
@@ -62,8 +64,10 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Author, Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ChatRefused, LineError, NotThere
+from cordboard.firewall.counts import Counts
+from cordboard.firewall.policy import Policy
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.measured import Cell, Measured
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.history.views import Views
@@ -71,6 +75,7 @@ from cordboard.observe.degradation import Degradation
 from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.outbound.placing import OutboundCalls
 from cordboard.telephony.browser.source import BrowserCalls
 from cordboard.telephony.dialled import Dialled, DialledLine
 from cordboard.tools.tool import Effects, Status, ToolReply, ToolSpec
@@ -81,8 +86,11 @@ GOOD = "plum tangible orbit 41"
 STORED = passwords.hashed(GOOD)
 CONFIG = """
 contexts: {demo: {variables: [ORDER]}, sales: {}}
-tools: {transfer: {destinations: {desk: {target: "200"}}}}
+tools: {transfer: {destinations: {desk: {target: "200"}, \
+otto: {target: "201", endpoint: PJSIP/201, takeover: true}}}}
 admin: {ui: {extensions: ["7??@phones"]}}
+outbound: {enabled: true}
+firewall: {country: "NO"}
 """
 ALARMS = """
 calls: {index: {enabled: true}}
@@ -151,7 +159,8 @@ class LiveLine:
         self.moved_to: list[str] = []
         self.failure: Exception | None = None
 
-    async def transfer_after_speech(self, destination: str) -> None:
+    async def transfer_after_speech(self, destination: str, *, by: str, attended: bool) -> None:
+        assert (by, attended) == ("operator", False)
         if self.failure is not None:
             raise self.failure
         self.moved_to.append(destination)
@@ -186,6 +195,12 @@ class LiveOperator:
 
     def flag(self, text: str, who: str) -> None:
         self._ask("flag", text, who)
+
+    def verify(self, who: str) -> None:
+        self._ask("verify", who)
+
+    async def take_over(self, destination: str, who: str) -> None:
+        self._ask("take_over", destination, who)
 
     def hang_up(self, reason: str, who: str) -> None:
         self._ask("hang_up", reason, who)
@@ -416,6 +431,13 @@ class ChecksHere:
         """Nothing is held."""
 
 
+@functools.cache
+def configured(text: str) -> Config:
+    """Read a configuration once for all rooms: it cannot be changed, and no room asks for its
+    place."""
+    return read(text, Path("agent.yaml"), {}).config
+
+
 class Room:
     """One port, with its users."""
 
@@ -434,6 +456,14 @@ class Room:
         self.tested: list[str] = []
         """Contexts of the test calls."""
         loop = asyncio.get_running_loop()
+        self.orders: list[OutboundOrder] = []
+        """Outbound calls that were placed."""
+        self.outbound = OutboundCalls(
+            lambda: self.running,
+            lambda order, _: self.orders.append(order),
+            lambda: Policy(self.running.firewall, self.running.destinations),
+            Counts(),
+        )
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
         self.admission = LiveAdmission()
@@ -443,7 +473,7 @@ class Room:
         }
         path = folder / "agent.yaml"
         path.write_text(CONFIG)
-        config = read(CONFIG, path, {}).config
+        config = configured(CONFIG)
         self.running = config
         self.fake.source = ConfigSource(path, {})
         self.fake.versions = Versions(folder / "admin" / "versions", path)
@@ -451,7 +481,7 @@ class Room:
         self.ended: list[tuple[str, Measured]] = []
         """Calls that alarms count."""
         self.outbox = Outbox()
-        watched = read(CONFIG + ALARMS, path, {}).config
+        watched = configured(CONFIG + ALARMS)
         self.alarms = AlarmWatch(
             lambda: watched,
             lambda: Live({"ledger": "disk full"}),
@@ -479,6 +509,7 @@ class Room:
             examples=ToolExamples(folder / "admin"),
             providers=self._provider_desk(config),
             browser=self.browser_calls,
+            outbound=self.outbound,
             runs=cast(TrialRuns, self.runs),
             chats=cast(ChatSessions, self.chats),
             config=lambda: self.running,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -29,6 +30,11 @@ ENVIRON = {"DAY": "morning"}
 
 def pid(desk: Desk) -> int:
     return os.getpid()
+
+
+def garbage(desk: Desk) -> tuple[bool, int]:
+    """Whether a collection may interrupt a check, and how many objects each one looks at."""
+    return gc.isenabled(), len(gc.get_objects())
 
 
 def place(desk: Desk) -> tuple[int, set[str]]:
@@ -163,3 +169,12 @@ def test_it_ends_with_the_engine(process: ConfigProcess, running: Config) -> Non
     process._connection.close()  # as when the engine is killed
     started: subprocess.Popen[bytes] = process._process
     assert (started.pid, started.wait(timeout=30)) == (child, 0)
+
+
+def test_no_collection_of_garbage_interrupts_a_check(
+    process: ConfigProcess, running: Config
+) -> None:
+    process.run(running, ENVIRON, checks.checked_draft, TEXT, "", may_publish=True)
+    interrupts, objects = process.run(running, ENVIRON, garbage)
+    assert not interrupts
+    assert objects < 10_000, "modules are looked at again, or garbage stays"

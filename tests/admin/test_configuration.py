@@ -303,6 +303,35 @@ async def test_who_may_not_publish_learns_nothing_of_values_that_the_file_does_n
     assert (await otto.post("/config/check", {"text": harmless})).json()["in_order"]
 
 
+async def test_a_check_tells_who_may_not_publish_nothing_about_a_guess_at_its_own_place(
+    room: Room,
+) -> None:
+    text = TEXT.replace("Hello.", "'${file:pin.txt}'")
+    pin = path_of(room).with_name("pin.txt")
+    pin.write_text("gate-1234")
+    room.use(text)
+    room.add("paula", Role.OPERATOR, (Grant.PUBLISH,))
+    for name in ("otto", "olga"):  # checks have a pace
+        room.add(name, Role.OPERATOR)
+    for name, draft in {
+        "otto": text.replace("'${file:pin.txt}'", "gate-1234"),
+        "olga": text + "default_context: gate-1234\n",
+    }.items():
+        answers = []
+        for value in ("gate-1234", "gate-9999"):
+            pin.write_text(value)
+            room.use(text)
+            answers.append((await room.browser(name).post("/config/check", {"text": draft})).json())
+        assert answers[0] == answers[1]
+        assert "gate-9999" not in str(answers)
+        changed = [each["key"] for each in answers[0]["changes"]]
+        assert ("contexts.sales.greeting" in changed) == (name == "otto")
+    pin.write_text("gate-1234")
+    room.use(text)
+    same = {"text": text.replace("'${file:pin.txt}'", "gate-1234")}
+    assert (await room.browser("paula").post("/config/check", same)).json()["changes"] == []
+
+
 async def test_a_difference_tells_who_may_not_publish_nothing_about_a_guess(room: Room) -> None:
     text = TEXT + "asterisk: {password: '${ARI_PASSWORD}', url: 'http://127.0.0.1:8088'}\n"
     room.use(text, ARI_PASSWORD="orbit-41", CODE="4711-0815")

@@ -17,7 +17,7 @@ import pytest
 from cordboard.accounts.rights import Grant, Role
 from cordboard.api.app import ComponentState
 from cordboard.calls.call import CallState
-from cordboard.errors import ConfigProblem, McpUnavailable, TransferFailed
+from cordboard.errors import ConfigProblem, LineError, McpUnavailable, TransferFailed
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.telephony.scripted_caller import SOURCE
 from cordboard_testkit.fake_administration import Reloaded
@@ -94,6 +94,23 @@ async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> N
     assert (again.status_code, code(again)) == (409, "not_now")
     outside = await browser.post("/calls/call-sales/transfer", {"destination": "nowhere"})
     assert outside.status_code == 404, "not even the known destinations"
+
+
+async def test_a_call_is_taken_over_to_a_phone_that_is_meant_for_it(room: Room) -> None:
+    room.add("otto", Role.OPERATOR, (), ("demo",))
+    room.add("vera", Role.VIEWER)
+    browser, call = room.browser("otto"), room.calls["call-demo"]
+    path = "/calls/call-demo/takeover"
+    assert (await room.browser("vera").post(path, {"destination": "otto"})).status_code == 403
+    other = await browser.post(path, {"destination": "desk"})
+    assert (other.status_code, "known: otto" in other.text) == (422, True)
+    assert (await browser.post(path, {"destination": "otto"})).status_code == 200
+    assert call.operator.asked == [("take_over", "otto", "otto")]
+    last = room.entries()[-1]
+    assert (last["action"], last["detail"]) == ("call.takeover", {"destination": "otto"})
+    call.operator.failure = LineError("not taken over: busy")
+    failed = await browser.post(path, {"destination": "otto"})
+    assert (failed.status_code, "busy" in failed.text) == (409, True)
 
 
 async def test_the_engine_shows_its_state_without_the_calls(room: Room) -> None:
@@ -250,7 +267,7 @@ async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
     assert (bad["in_order"], problem["key"], problem["line"], bad["changes"]) == (
         False,
         "calls2",
-        7,
+        draft.count("\n") + 1,
         [],
     )
     same = (await browser.post("/config/check", {})).json()

@@ -8,6 +8,7 @@ import io
 import threading
 import time
 import zipfile
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from cordboard.calls import events
 from cordboard.config.load import ConfigSource
 from cordboard.config.versions import Author, Versions
 from cordboard.history.call_record import CallOnDisk
+from cordboard.outbound.campaigns.rows import Row
+from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
 
 from .conftest import Browser, LiveCall, Room, code, record
 
@@ -317,18 +320,29 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     for name, number in (("theirs", "+45 33110011"), ("other", "+4522")):
         view = {"name": name, "filters": {"number": [number]}, "shared": True}
         assert (await room.browser("bert").ask("PUT", f"/views/{name}", view)).is_success
+    queue = room.calls_folder.parent / "campaigns.db"
+    outbound = room.running.outbound.model_copy(update={"campaigns": queue})
+    room.running = room.running.model_copy(update={"outbound": outbound})
+    with closing(CampaignStore(queue)) as store:
+        people = (Row(2, each, "Europe/Oslo", {}) for each in ("+4533110011", "+4522000000"))
+        assert not list(store.add_people(store.add("spring", CampaignSettings("demo")), people))
     plan = (await anna.post("/erasures", {"number": "+4533110011"})).json()
     assert (plan["erased"], plan["calls"], plan["running"], plan["refused"]) == (
         False, ["a"], ["b"], ["r"],
     )  # fmt: skip
     assert set(ids(await anna.get("/calls"))) == {"a", "b", "c", "r"}
     done = await anna.post("/erasures", {"number": "+4533110011", "dry_run": False})
-    assert done.json() == plan | {"erased": True}
+    certificate = done.json()["certificate"]
+    assert done.json() == plan | {"erased": True, "certificate": certificate}
+    (written,) = (room.calls_folder / "certificates").glob(f"*-{certificate}.json")
+    assert '"anna"' in written.read_text()
     assert set(ids(await anna.get("/calls"))) == {"b", "c"}
     assert not (room.calls_folder / room.on_record[0].file).exists()
     assert not (room.calls_folder / room.on_record[0].recording).exists()
     assert [view["id"] for view in (await anna.get("/views")).json()["views"]] == ["other"]
     assert "+453311" not in room.audit.path.read_text()
+    with closing(CampaignStore(queue)) as store:
+        assert [row["number"] for row in store.results("spring")] == ["+4522000000"]
     erasures = [entry for entry in room.entries() if entry["action"] == "calls.erase"]
     assert [entry["detail"]["dry_run"] for entry in erasures] == [True, False]
 

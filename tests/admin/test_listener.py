@@ -254,7 +254,7 @@ config = Config.model_validate({"contexts": {"demo": {}}})
 async def make():
     assert cordboard.runtime.engine.Engine(config).admin_port is None
 asyncio.run(make())
-ours = ("cordboard.admin", "cordboard.accounts", "sqlite3")
+ours = ("cordboard.admin", "cordboard.accounts")
 print([name for name in sys.modules if name.startswith(ours)])
 """
 

@@ -219,10 +219,12 @@ async def test_without_the_grant_no_number_and_no_word_is_sent(room: Room, calls
 
 
 OPEN_FIELDS = {
+    "audio", "audio_sha256", "text_sha256",
     "call_id", "started_at", "source", "called_number", "external_id", "config", "reason", "error",
     "context", "provider", "tools", "missing_tools", "problems", "steps", "why", "kind", "ask_id",
     "name", "tool", "parent", "answer", "by", "status", "path", "format", "destination", "model",
-    "amounts", "currency", "where", "outcome", "trial", "said_by", "who",
+    "amounts", "currency", "where", "outcome", "trial", "said_by", "who", "act",
+    "rule", "proof", "direction", "step", "at", "way",
 }  # fmt: skip
 """Texts and data of events that are shown to everyone; `error` is that of a refused offer."""
 

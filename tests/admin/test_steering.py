@@ -43,6 +43,16 @@ async def test_words_reach_the_call_and_not_the_audit(room: Room) -> None:
     ]
 
 
+async def test_an_operator_vouches_for_a_caller(room: Room) -> None:
+    room.add("otto", Role.OPERATOR)
+    room.add("vera", Role.VIEWER)
+    path, operator = "/calls/call-demo/verify", room.calls["call-demo"].operator
+    assert (await room.browser("vera").post(path)).status_code == 403
+    assert (await room.browser("otto").post(path)).is_success
+    assert operator.asked == [("verify", "otto")]
+    assert [entry["action"] for entry in room.entries()][-1] == "call.verify"
+
+
 async def test_an_agent_that_cannot_is_a_refusal_with_its_reason(room: Room) -> None:
     room.add("otto", Role.OPERATOR)
     browser, call = room.browser("otto"), room.calls["call-demo"]

@@ -34,6 +34,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/users/{name}"): RIGHTS,
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
+    ("POST", "/calls/{call_id}/takeover"): {"destination": "otto"},
     ("POST", "/calls/{call_id}/say"): {"text": "Please hold."},
     ("POST", "/calls/{call_id}/hint"): {"text": "Offer Thursday."},
     ("POST", "/config/check"): {},
@@ -169,6 +170,8 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
     elif path in ("/browser-calls", "/chats", "/engine/setup/test-call"):
         body = {"context": context}
+    elif path == "/calls" and endpoint.method == "POST":
+        body = {"context": context, "number": "+4722000000"}
     elif "{chat_id}" in path or "{trial_id}" in path:
         path = path.replace("{chat_id}", f"chat-{context}")
         path = path.replace("{trial_id}", f"trial-{context}")

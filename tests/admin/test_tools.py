@@ -14,7 +14,8 @@ from cordboard.accounts.rights import Grant, Permission, Role
 from cordboard.chat.tool_examples import MOST_BYTES, MOST_OF_TOOL, ToolExample, ToolExamples
 from cordboard.errors import StoreUnavailable, ToolExampleRefused
 from cordboard.generation.tool_listing import ToolListing, ToolRow
-from cordboard.history.indexer import Indexer, IndexKeeper
+from cordboard.history.indexer import Indexer
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.tools.tool import Effects, ToolSpec
 

@@ -33,7 +33,7 @@ from tests.history.ledgers import Told
 from cordboard.accounts import passwords
 from cordboard.accounts.rights import EVERYWHERE, Grant, Role, Scope
 from cordboard.accounts.store import Accounts
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.audiosocket_caller import SimulatedCaller

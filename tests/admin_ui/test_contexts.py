@@ -9,10 +9,13 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 from tests.admin_ui.conftest import Axe, OpenPage, Shoot
-from tests.admin_ui.hotel import Hotel
+from tests.admin_ui.hotel import PASSWORD, Hotel
 
 GREETING = 'greeting: "Booking desk."   # short on purpose'
 NO_EDIT = {"error": {"code": "invalid", "message": "contexts.booking is an alias"}}
+END_SESSION = """async () => {
+  await fetch("/api/v1/session", { method: "DELETE", headers: { "X-Cordboard": "1" } });
+}"""
 OPEN_ALL = """async () => {
   for (let depth = 0; depth < 3; depth++) {
     for (const fold of document.querySelectorAll("main button[aria-expanded=false]")) fold.click();
@@ -77,6 +80,7 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     text_of(page).get_by_text("calls_per_minute").click()
     expect(page).to_have_url(re.compile("at=audiosocket"))
     expect(form_of(page).get_by_label("Calls per minute", exact=True)).to_be_in_viewport()
+    expect(lit(page)).to_contain_text(["calls_per_minute"])
     text_of(page).get_by_text("calls_per_minute").click()
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
@@ -108,6 +112,8 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     draft_saved(page)
     publish(page, "Sounds kinder")
     in_force(page)
+    hear = page.get_by_role("link", name="Hear it by a call")
+    expect(hear).to_have_attribute("href", "/try?mode=call&context=booking")
     after = own_hotel.config.read_text()
     assert after == before.replace("Booking desk.", "Good day, bookings.")
     assert GREETING.replace("Booking desk.", "Good day, bookings.") in after
@@ -127,6 +133,46 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     page.get_by_role("button", name="Restore", exact=True).click()
     expect(page.get_by_role("row", name="The old one was fine")).to_contain_text("restored")
     assert own_hotel.config.read_text() == before
+
+
+def test_what_is_not_published_outlives_the_session_of_the_same_person_alone(
+    open_page: OpenPage, own_hotel: Hotel, before: str, axe: Axe
+) -> None:
+    page = open_page("admin", "/contexts/booking", hotel=own_hotel)
+    form_of(page).get_by_label("Greeting", exact=True).fill("Good day, bookings.")
+    draft_saved(page)
+    page.get_by_role("button", name="Publish…").click()
+    page.get_by_role("dialog", name="Publish this draft").get_by_label("Why?").fill("Kinder")
+    page.evaluate(END_SESSION)
+    sign_in = page.get_by_role("dialog", name="Sign in")
+    expect(sign_in.get_by_label("Name")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(sign_in).to_be_visible()
+    # Behind it the page is neither seen, nor read aloud, nor reached by the keyboard.
+    expect(page.get_by_role("heading", name="Contexts")).to_have_count(0)
+    expect(page.get_by_role("button", name="Publish", exact=True)).to_have_count(0)
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        expect(sign_in.locator(":focus")).to_have_count(1)
+    axe(page)
+
+    sign_in.get_by_label("Name").fill("anna")
+    sign_in.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Publish this draft")
+    expect(dialog.get_by_label("Why?")).to_have_value("Kinder")
+    dialog.get_by_role("button", name="Publish", exact=True).click()
+    in_force(page)
+    assert own_hotel.config.read_text() == before.replace("Booking desk.", "Good day, bookings.")
+
+    form_of(page).get_by_label("Greeting", exact=True).fill("Nobody else's words.")
+    draft_saved(page)
+    page.evaluate(END_SESSION)
+    sign_in.get_by_label("Name").fill("vera")
+    sign_in.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Your account: vera")).to_be_visible()
+    expect(page.get_by_text("Nobody else's words.")).to_have_count(0)
 
 
 def test_a_literal_secret_is_never_shown_and_is_one_character_to_the_editor(

@@ -25,7 +25,7 @@ def test_a_measure_is_chosen_compared_and_followed_to_its_calls(
     shoot(page, "insights")
     axe(page)
 
-    measures.get_by_role("link", name="First sound").click()
+    measures.get_by_role("link", name="Wait for a sound").click()
     lines = page.get_by_role("list", name="Lines").get_by_role("listitem")
     expect(lines).to_have_count(3)
     expect(page.get_by_text("The caller's wait for a first sound")).to_be_visible()
@@ -43,7 +43,7 @@ def test_a_measure_is_chosen_compared_and_followed_to_its_calls(
 
     page.get_by_label("Separate by").select_option("")
     expect(lines).to_have_count(3)
-    chart = page.get_by_role("application", name="Chart of First sound")
+    chart = page.get_by_role("application", name="Chart of Wait for a sound")
     chart.focus()
     page.keyboard.press("End")
     page.keyboard.press("ArrowDown")

@@ -47,6 +47,7 @@ def test_a_call_is_watched_spoken_into_and_ended(
         page.get_by_role("textbox", name="The agent says").fill("Please hold the line.")
         page.keyboard.press("Enter")
         expect(page.get_by_text("The engine cannot be reached")).to_be_visible()
+        expect(page.get_by_role("button", name="Say it")).to_be_enabled()
         page.keyboard.press("Enter")
         expect(page.get_by_role("textbox", name="The agent says")).to_have_value("")
         assert keys == [keys[0]] * 2, "the engine knows that it is the same"

@@ -116,6 +116,10 @@ def test_ones_own_password_and_second_factor(
     page.get_by_label("New password").fill("copper violin meadow 7")
     page.get_by_role("button", name="Change password").click()
     expect(page.get_by_role("alert")).to_have_text("the password is wrong")
+    page.get_by_label("New password").fill("short")
+    page.get_by_role("button", name="Change password").click()
+    short = "At least 12 characters are needed; these are 5."
+    expect(page.get_by_role("alert").filter(has_text=short)).to_be_visible()
     page.get_by_label("Present password").fill(PASSWORD)
     page.get_by_label("New password").fill(PASSWORD)
     page.get_by_role("button", name="Change password").click()

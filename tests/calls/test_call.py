@@ -36,6 +36,7 @@ from cordboard_testkit.fake_pipeline import (
     FunctionDialogue,
     InlineExecutor,
     LoudnessModel,
+    Respond,
     ScriptedRecogniser,
     TalkingClock,
     silence,
@@ -381,13 +382,14 @@ class Pbx(FakeLine):
 
     transferred_at = 0.0
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         self.transferred_at = asyncio.get_running_loop().time() - 1000
         await asyncio.sleep(0.1)
         await super().transfer(target)
         assert self.media is not None
         self.media.break_off("transferred")
         await asyncio.sleep(0)
+        return None
 
 
 @pytest.mark.parametrize("line", [FakeLine, Pbx])
@@ -399,7 +401,9 @@ def test_the_caller_is_passed_on_when_all_is_said(tmp_path: Path, line: type[Fak
     if isinstance(stage.line, Pbx):
         assert stage.line.transferred_at == pytest.approx(0.05 + 7 * WORD, abs=0.05)
     assert stage.line.hangups == []
-    assert stage.of(events.Transferred) == [events.Transferred("sales", ok=True)]
+    assert stage.of(events.Transferred) == [
+        events.Transferred("sales", ok=True, outcome="accepted")
+    ]
     (answered,) = stage.of(events.ToolAnswered)
     assert answered.status == "ok"
 
@@ -598,7 +602,7 @@ async def respond(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, 
         yield "It was a pleasure to talk to you."
 
 
-def pipeline(*texts: str) -> Callable[[], PipelineAgent]:
+def pipeline(*texts: str, answer: Respond = respond) -> Callable[[], PipelineAgent]:
     return lambda: PipelineAgent(
         PipelineParts(
             HearingParts(
@@ -606,7 +610,7 @@ def pipeline(*texts: str) -> Callable[[], PipelineAgent]:
                 ScriptedRecogniser(texts),
                 TurnProfile(),
             ),
-            FunctionBrain(respond),
+            FunctionBrain(answer),
             TalkingClock(),
         )
     )
@@ -669,3 +673,25 @@ def test_an_interrupted_answer_is_written_down_as_it_was_heard(tmp_path: Path) -
     assert 1 < len(cut.heard.split()) < 8
     assert events.AudioEnded(1) not in stage.events, "it was not heard to its end"
     assert stage.history().transcript()[-1] == ("agent", "You said Stop.")
+
+
+def test_the_pipeline_answers_what_it_did_not_understand_before_the_keys_are_told(
+    tmp_path: Path,
+) -> None:
+    async def answer(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
+        await asyncio.sleep(0.2)
+        yield "I did not get that."
+        yield "Please say it again."
+
+    keys = {
+        "prompt": "Press 1 for help.",
+        "options": {"1": {"say": "Help."}},
+        "offer_after": 1,
+    }
+    agent = pipeline("", "", answer=answer)
+    stage = play_call(tmp_path, agent, saying(""), context={"keys": keys})
+    assert [event.text for event in stage.of(events.Answering)][1:4] == [
+        "I did not get that.",
+        "Please say it again.",
+        "Press 1 for help.",
+    ]

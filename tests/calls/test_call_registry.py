@@ -6,6 +6,7 @@ import asyncio
 import json
 import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,7 +21,9 @@ from cordboard.calls.call_registry import FAREWELL, Aside, CallRegistry
 from cordboard.calls.failure_apology import STOPPING
 from cordboard.calls.history import CallHistory, find, ledgers, read
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.offer import CallTest
 from cordboard.calls.services import CallServices
+from cordboard.config.sections.firewall import Firewall
 from cordboard.errors import AgentError, LineError
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.metrics import Metrics
@@ -380,3 +383,61 @@ def test_a_drain_refuses_new_calls_and_lets_live_ones_go_on_until_it_ends(tmp_pa
     hall = play(tmp_path, scenario)
     assert len(hall.histories()) == 2
     assert hall.metric('ai_agent_refused_offers_total{reason="draining"} 1.0')
+
+
+def firewalled(hall: Hall, **incoming: Any) -> None:
+    config = hall.generation.config
+    hall.generation = FakeGeneration(
+        config.model_copy(update={"firewall": Firewall.model_validate({"incoming": incoming})})
+    )
+
+
+@pytest.mark.parametrize(
+    ("incoming", "reason", "rule", "status"),
+    [
+        ({"block": ["+479123*"]}, "blocked", "caller.block", "unavailable"),
+        ({"only_allowed": True}, "blocked", "caller.not_allowed", "unavailable"),
+        ({"attestation": "B"}, "blocked", "caller.attestation", "unavailable"),
+    ],
+)
+def test_the_firewall_takes_no_unwanted_callers(
+    tmp_path: Path, incoming: dict[str, Any], reason: str, rule: str, status: str
+) -> None:
+    async def scenario(hall: Hall) -> None:
+        firewalled(hall, **incoming)
+        line = hall.ring()
+        await asyncio.sleep(1)
+        assert line.declined == [status]
+        assert not hall.registry.calls
+
+    hall = play(tmp_path, scenario)
+    (refused,) = hall.refused()
+    assert refused["reason"] == reason
+    assert refused["error"].startswith(rule)
+    assert hall.metric(f'ai_agent_firewall_refused_total{{act="incoming",rule="{rule}"}} 1.0')
+    assert hall.metric(f'ai_agent_refused_offers_total{{reason="{reason}"}} 1.0')
+
+
+def test_a_caller_who_calls_too_often_waits_and_others_do_not(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        firewalled(hall, per_caller={"calls_per_hour": 3}, allow=["+4722999999"])
+        for _ in range(5):
+            hall.ring()
+            await asyncio.sleep(1)
+        assert [line.declined for line in hall.lines] == [[], [], [], ["busy"], ["busy"]]
+        other = FakeLine(str(UUID(int=50)))
+        hall.lines.append(other)
+        hall.registry.offer(replace(other.offer(), caller_number="4722123456"))
+        test = FakeLine(str(UUID(int=51)))
+        hall.lines.append(test)
+        hall.registry.offer(replace(test.offer(), test=CallTest()))
+        allowed = [FakeLine(str(UUID(int=60 + number))) for number in range(5)]
+        hall.lines += allowed
+        for line in allowed:
+            hall.registry.offer(replace(line.offer(), caller_number="+4722999999"))
+        await asyncio.sleep(1)
+        assert not any(line.declined for line in (other, test, *allowed))
+        assert len(hall.registry.calls) == 10
+
+    hall = play(tmp_path, scenario)
+    assert {line["reason"] for line in hall.refused()} == {"capped"}

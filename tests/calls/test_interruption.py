@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cordboard.agent_api.agent import Interrupted, OverlapBegan, OverlapDismissed
 from cordboard.calls import events
 from cordboard.calls.interruption import UNDECIDED_AFTER
+from cordboard.telephony.line_media import Ending
 from cordboard_testkit.call_stage import CallStage, play_call
 from cordboard_testkit.fake_agent import FakeAgent, Script
 from cordboard_testkit.fake_pipeline import MS_PER_WORD
@@ -117,3 +118,39 @@ def test_a_voice_in_our_silence_holds_nothing(tmp_path: Path) -> None:
 
     stage = talk(tmp_path, script)
     assert stage.of(events.Held) == stage.of(events.Resumed) == []
+
+
+@pytest.mark.parametrize("reason", ["caller_hangup", "media_lost"])
+def test_of_an_answer_that_the_end_of_the_call_cuts_off_the_heard_part_is_kept(
+    tmp_path: Path, reason: Ending
+) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.speak(1, "Whole.")
+        await asyncio.sleep(1)
+        await agent.speak(2, WORDS)
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(3)
+        assert stage.line.media is not None
+        stage.line.media.break_off(reason)
+
+    no_greeting = {"greeting": ""}
+    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, context=no_greeting)
+    [cut] = stage.of(events.CutOff)
+    assert cut.turn == 2
+    assert cut.heard
+    assert WORDS.startswith(cut.heard)
+    assert cut.heard != WORDS
+    assert cut.heard_ms == played_ms(stage) - MS_PER_WORD
+    assert stage.of(events.BargedIn) == []
+    history = stage.history()
+    assert [turn.cut for turn in history.turns.values()] == [False, True]
+    assert history.transcript() == [("agent", "Whole."), ("agent", cut.heard)]
+    assert history.turns[2].interrupted is None, "the caller did not interrupt"
+
+
+def test_an_answer_that_was_heard_to_its_end_is_not_cut_off_by_the_hangup(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.speak(1, WORDS)
+
+    assert talk(tmp_path, script).of(events.CutOff) == []

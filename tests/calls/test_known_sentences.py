@@ -26,7 +26,24 @@ def test_what_bridges_slow_tools_is_made_beforehand() -> None:
     assert {"My own.", "One moment, please.", "The shop looks."} <= set(sentences)
     assert {"Cooking.", "Still cooking.", "Let me see."} <= set(sentences)
     assert any("yes or no" in sentence for sentence in sentences), "asked when nobody is understood"
-    assert list(greetings(config).values()) == ["Hello."]
+    assert list(greetings(config).values()) == [("Hello.",)]
+
+
+def test_announcements_are_made_beforehand_each_on_its_own() -> None:
+    recording = {"enabled": True, "consent": "This call is recorded."}
+    listening = {"notice": "People may listen."}
+    context = {
+        "disclosure": "I am a machine.",
+        "recording": recording,
+        "listening": listening,
+        "greeting": "Hello.",
+    }
+    pieces = ("I am a machine.", "This call is recorded.", "People may listen. Hello.")
+    config = Config.model_validate({"contexts": {"demo": context}})
+    assert greetings(config) == {"demo": pieces}
+    context["recording"] = {**recording, "begin": "at_once"}
+    config = Config.model_validate({"contexts": {"demo": context}})
+    assert greetings(config) == {"demo": (pieces[0], f"{pieces[1]} {pieces[2]}")}
 
 
 def test_a_tool_that_has_no_fillers_has_none_made() -> None:

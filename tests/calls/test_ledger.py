@@ -75,6 +75,7 @@ def test_each_event_is_one_line_stamped_in_call_time(tmp_path: Path) -> None:
             "text": 'line\nbreak and "quotes" æøå',
             "confidence": 0.9,
             "understood": "",
+            "said_by": "",
         },
         {"at_ms": 2250, "type": "caller.key", "key": "5", "secret": False},
     ]

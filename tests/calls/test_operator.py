@@ -16,6 +16,7 @@ from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
 from cordboard.calls.dtmf import EARLY, TONE_AFTER, TONE_BEFORE
 from cordboard.calls.media.sound import CallSound
+from cordboard.calls.operator import BACK
 from cordboard.calls.recording.listening import DELAY, HEADER, SECRET_DELAY, Listener
 from cordboard.errors import LineError, LineGone
 from cordboard.speech.turns.profiles import TurnProfile
@@ -337,3 +338,88 @@ def test_what_is_muted_for_a_recording_is_never_heard_by_a_listener(
             high = min(len(caller) // 2, round((until - at) * 8000) - 8)
             assert not any(caller[2 * low : 2 * high] if low < high else b"")
     assert audible or call.forbidden
+
+
+PHONE = {"endpoint": "PJSIP/6001", "takeover": True, "ring_ms": 5_000}
+
+
+async def talk(agent: FakeAgent) -> None:
+    await agent.speak(1, SIX * 20)
+
+
+def test_an_operator_takes_a_call_over_and_the_agent_leaves(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
+        await stage.line.dialled.wait()
+        leg = stage.line.legs[0]
+        leg.ring()
+        assert (stage.line.place, stage.call.state) == ("hold", "transferring")
+        leg.answer()
+        await taking
+        assert (stage.line.place, leg.party_hears) == ("party", "caller")
+        await asyncio.sleep(600)
+        stage.line.caller_hangs_up()
+
+    stage = play_call(tmp_path, lambda: FakeAgent(talk), scenario, sales=PHONE)
+
+    assert stage.ended.reason == "transfer:sales"
+    assert stage.of(events.OperatorTakeover) == [events.OperatorTakeover("otto", "sales")]
+    assert len(stage.of(events.BargedIn)) == 1, "the agent falls silent at once"
+    assert stage.agent.said == [], "nobody is asked"
+    assert stage.line.legs[0].operations == ["hold", "dial", "join", "drop"]
+
+
+@pytest.mark.parametrize("end", ["busy", "silent", "caller"])
+def test_a_call_that_is_not_taken_over_is_the_agents_again(tmp_path: Path, end: str) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
+        await stage.line.dialled.wait()
+        leg = stage.line.legs[0]
+        leg.ring()
+        if end == "busy":
+            leg.leave(17, 486)
+        elif end == "caller":
+            stage.line.caller_hangs_up()
+        with pytest.raises(LineError, match="busy" if end == "busy" else None):
+            await taking
+        assert not leg.live
+        await asyncio.sleep(5)
+        stage.line.caller_hangs_up()
+
+    stage = play_call(tmp_path, FakeAgent, scenario, sales=PHONE)
+
+    assert stage.ended.reason == "caller_hangup"
+    assert stage.agent.said == ([] if end == "caller" else [BACK])
+
+
+def test_a_call_is_not_taken_over_while_a_tool_asks_or_against_the_firewall(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        with pytest.raises(LineError, match="firewall"):
+            await stage.call.operator.take_over("sales", "otto")
+        asking = asyncio.ensure_future(stage.call.line.confirm("Shall I?"))
+        await asyncio.sleep(1)
+        with pytest.raises(LineError, match="is being asked"):
+            await stage.call.operator.take_over("sales", "otto")
+        stage.line.caller_hangs_up()
+        with pytest.raises(LineGone):
+            await asking
+
+    stage = play_call(tmp_path, FakeAgent, scenario, sales=PHONE, firewall={"deny": ["6001"]})
+    assert not stage.line.legs
+    assert stage.agent.said == ["Shall I?"], "the caller notices nothing of it"
+
+
+def test_the_engine_stops_while_an_operator_talks_with_the_caller(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
+        await stage.line.dialled.wait()
+        stage.line.legs[0].answer()
+        await taking
+        stage.call.end("shutdown", "engine_stopped")
+
+    stage = play_call(tmp_path, FakeAgent, scenario, sales=PHONE)
+    assert not stage.line.legs[0].live

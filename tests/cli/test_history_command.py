@@ -124,7 +124,11 @@ def test_erasing_says_first_what_would_go(calls: Calls) -> None:
     ]
     assert done.err == "c has not ended and is left out\n"
     assert (calls.directory / Told("a").file).exists()
-    assert calls.typed("erase", "--number", "+45111", "--yes").out.endswith("erased\n")
+    done = calls.typed("erase", "--number", "+45111", "--yes")
+    certificate = Path(done.out.splitlines()[-1].removeprefix("erased; certificate: "))
+    assert certificate.parent == calls.directory / "certificates"
+    assert json.loads(certificate.read_bytes())["refused_offers"] == 1
+    assert "+45111" not in certificate.read_text()
     found = calls.typed("find", "--format", "jsonl").out.splitlines()
     assert [json.loads(line)["id"] for line in found] == ["c", "b"]
     assert calls.typed("erase", "--call", "nobody").err == "cordboard: there is no call nobody\n"

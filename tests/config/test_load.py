@@ -259,7 +259,8 @@ REFERENCE = (
         (
             'tools: {transfer: {destinations: {sales: {target: "1", type: que}}}}',
             "a.yaml:1: tools.transfer.destinations.sales.type: expected one of"
-            ' extension, queue, dialplan, found the text "que"; did you mean queue?',
+            " extension, number, queue, ring_group, voicemail, dialplan, refer, found the text"
+            ' "que"; did you mean queue?',
         ),
         (
             "mcp: {servers: {a: {command: [sh], env: {API_KEY: 5}}}}",

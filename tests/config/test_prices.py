@@ -152,3 +152,22 @@ contexts:
         "did you mean sales?"
     )
     assert load(text.replace("sale\n", "sales\n")).config.contexts["a"].on_failure == "sales"
+
+
+def test_keys_pass_callers_on_to_a_place_that_there_is() -> None:
+    text = """\
+tools:
+  transfer: {destinations: {sales: {target: "6001", context: internal}}}
+contexts:
+  a:
+    keys:
+      prompt: Press 1 for sales.
+      options:
+        "1": {transfer: sale}
+"""
+    with pytest.raises(ConfigError) as raised:
+        load(text)
+    assert str(raised.value) == (
+        "a.yaml:8: contexts.a.keys.options.1.transfer: there is no tools.transfer destination "
+        "sale; did you mean sales?"
+    )

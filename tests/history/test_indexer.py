@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import pickle
 import shutil
+import signal
 import sqlite3
 import stat
 import tempfile
@@ -16,15 +18,20 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
-from cordboard.history.indexer import Indexer, IndexKeeper
+from cordboard.history.indexer import Indexer
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.notes import Notes, read_notes, write_notes
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.sql_store import SqlHistoryStore
 from cordboard.history.sql_store import _delete as sql_store_delete
+from cordboard.privacy.master_key import CallKeys
+from cordboard.privacy.sealed_file import Vault
 from cordboard_testkit.patience import until
 
 from .conftest import History
@@ -96,7 +103,7 @@ def test_of_a_long_file_of_refused_offers_only_the_new_lines_are_read(
 
     refuse(history.directory, "r3")
     with monkeypatch.context() as patched:
-        patched.setattr("cordboard.history.indexer.read_ledger", whole)
+        patched.setattr("cordboard.history.indexer.read_stored", whole)
         history.indexer.catch_up()
     assert sorted(history.ids()) == ["r0", "r1", "r2", "r3"]
 
@@ -122,7 +129,7 @@ def test_a_ledger_is_not_left_out_because_files_are_short(
 
     Told("a").write(history.directory)
     with monkeypatch.context() as patched:
-        patched.setattr("cordboard.history.indexer.read_ledger", short)
+        patched.setattr("cordboard.history.indexer.read_stored", short)
         with pytest.raises(OSError, match="Too many"):
             history.indexer.catch_up()
     history.indexer.catch_up()
@@ -417,6 +424,84 @@ def test_only_one_process_at_a_time_makes_the_index_anew(
         Indexer(tmp_path, store).catch_up()
         assert [row.id for row in store.find(CallQuery()).rows] == ["a"]
         store.close()
+
+
+def test_names_that_no_call_has_any_more_leave_the_index(history: History) -> None:
+    """A caller's number may be in a reason, and anything in a tag."""
+    kept, gone = Told("kept", ended=False), Told("gone")
+    paths = [call.write(history.directory) for call in (kept, gone)]
+    write_notes(paths[0], Notes(tags=("both",)), "")
+    write_notes(paths[1], Notes(tags=("both", "of the caller")), "")
+    history.indexer.catch_up()
+    paths[1].unlink()
+    history.indexer.catch_up()
+    with history.store._reading() as connection:
+        outcomes = connection.scalars(text("SELECT outcome FROM cordboard_kind")).all()
+        names = "SELECT value FROM cordboard_label WHERE kind = 'tag'"
+        tags = connection.scalars(text(names)).all()
+    assert (outcomes, tags) == (["not ended"], ["both"])
+
+
+# Many ledgers are read by a process of their own.
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the ids of three calls, which are many here."""
+    monkeypatch.setattr("cordboard.history.indexer.MANY", 3)
+    calls = [Told(name, NOON + timedelta(days=day)) for day, name in enumerate("abc")]
+    for call in calls:
+        call.write(tmp_path)
+    return ["c", "b", "a"]
+
+
+async def test_many_ledgers_are_not_read_beside_the_calls(
+    tmp_path: Path, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_here(*_: object) -> None:
+        raise AssertionError("a thread of the engine has read a ledger")
+
+    monkeypatch.setattr("cordboard.history.indexer.call_of", read_here)
+    await listed(tmp_path, many)
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)"])
+async def test_ledgers_are_read_even_if_their_process_fails(
+    tmp_path: Path, many: list[str], monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr("cordboard.history.keeper._PROGRAM", program)
+    with structlog.testing.capture_logs() as logs:
+        await listed(tmp_path, many)
+    assert [each["event"] for each in logs] == ["history_process_failed"]
+
+
+def test_another_process_reads_encrypted_calls_too(tmp_path: Path) -> None:
+    vault = Vault(CallKeys(tmp_path / "keys", bytes(32)), seals=True)
+    seal = vault.new_call()
+    assert seal is not None
+    vault.keep(seal)
+    sealed = seal.whole("ledger", b"lines")
+    other: Vault = pickle.loads(pickle.dumps(vault))
+    assert other.plain(sealed) == b"lines"
+    another = other.new_call()
+    assert another is not None
+    other.keep(another)
+    assert vault.plain(another.whole("ledger", b"more")) == b"more"
+
+
+async def test_the_process_that_reads_ledgers_ends_with_the_keeper(
+    tmp_path: Path, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tmp_path / "begun"
+    program = f"import signal; open({str(begun)!r}, 'w').close(); signal.pause()"
+    monkeypatch.setattr("cordboard.history.keeper._PROGRAM", program)
+    keeper = IndexKeeper(tmp_path, SqlHistoryStore(tmp_path))
+    keeper.start()
+    await until(begun.exists)
+    await asyncio.to_thread(keeper.close)
+    process = keeper._process._process
+    assert process is not None
+    assert process.returncode == -signal.SIGKILL
 
 
 async def listed(directory: Path, expected: list[str]) -> None:

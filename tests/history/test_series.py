@@ -120,14 +120,15 @@ def test_a_call_is_contained_if_the_agent_has_served_it_to_the_end(history: Hist
     ]
     failed = Told("f", outcome="failed", reason="agent_failed")
     not_judged = [Told("g", outcome="killed", reason="engine_killed"), Told("h", ended=False)]
+    not_judged.append(Told("i", outcome="not_reached", reason="no_answer", turns=[]))
     history.add(*served, never_spoke, moved, waiting, failed, *not_judged)
     series = ask(history, "containment")
     assert values(series)[2] == pytest.approx(2 / 6, abs=1e-6)
     assert series.lines[0].samples[2] == 6
-    assert values(ask(history, "abandonment"))[2] == pytest.approx(2 / 7, abs=1e-6)
+    assert values(ask(history, "abandonment"))[2] == pytest.approx(2 / 8, abs=1e-6)
     assert totals(ask(history, "transfers", by="destination")) == {"sales": 1}
     assert totals(ask(history, "outcomes", by="outcome")) == {
-        "completed": 4, "transferred": 1, "failed": 1, "killed": 1,
+        "completed": 4, "transferred": 1, "failed": 1, "killed": 1, "not_reached": 1,
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)
 
 
-BLOCKS = blocks("mcp.md")
+BLOCKS = [*blocks("mcp.md"), *blocks("outbound.md"), *blocks("key-menus.md")]
 
 
 class AnyVariable(dict[str, str]):
@@ -33,7 +33,7 @@ class AnyVariable(dict[str, str]):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_an_example_of_the_mcp_page_is_in_order(block: str) -> None:
+def test_an_example_of_a_page_is_in_order(block: str) -> None:
     document = YAML(typ="safe").load(block)
     text = block if "contexts" in document else f"{block}\ncontexts: {{demo: {{}}}}\n"
     loaded = read(text, ROOT / "config" / "example.yaml", AnyVariable())

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordboard.tools.call_line import KeysCollected, KeysWanted
+from cordboard.tools.call_line import KeysCollected, KeysWanted, TransferResult
 from cordboard.tools.catalogue import Catalogue, ToolEntry
 from cordboard.tools.desk.desk import Desk, SilentObserver
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
@@ -25,6 +25,8 @@ class Line:
     ended: list[str] = field(default_factory=list)
     transfers: list[str] = field(default_factory=list)
     transfer_error: Exception | None = None
+    transfer_result: TransferResult = field(default_factory=lambda: TransferResult("accepted"))
+    reasons: list[str] = field(default_factory=list)
     collected: KeysCollected | None = None
     wanted: list[KeysWanted] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -40,10 +42,12 @@ class Line:
     def end_after_speech(self, reason: str) -> None:
         self.ended.append(reason)
 
-    async def transfer_after_speech(self, destination: str) -> None:
+    async def transfer_after_speech(self, destination: str, reason: str = "") -> TransferResult:
         self.transfers.append(destination)
+        self.reasons.append(reason)
         if self.transfer_error is not None:
             raise self.transfer_error
+        return self.transfer_result
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         self.wanted.append(wanted)

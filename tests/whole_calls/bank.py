@@ -20,7 +20,7 @@ from .conftest import Hotline
 BANK = {
     "greeting": "Bank.",
     "tools": ["hangup_call", "collect_digits"],
-    "recording": {"enabled": True, "consent": "This call is recorded."},
+    "recording": {"enabled": True, "consent": "This call is recorded.", "begin": "at_once"},
     "rules": {
         "intents": {
             "balance": {
@@ -40,11 +40,19 @@ BANK = {
 }
 
 
+AGREED = {
+    "disclosure": "I am a machine.",
+    "greeting": "Good morning, this is the bank.",
+    "recording": {"enabled": True, "consent": "This call is recorded."},
+}
+"""A context that records once the caller has heard that it does."""
+
+
 def bank(media: str) -> Change:
     """A configuration with a bank whose sound comes by this transport."""
 
     def change(tree: dict[str, Any]) -> None:
-        tree["contexts"]["bank"] = BANK
+        tree["contexts"] |= {"bank": BANK, "agreed": AGREED}
         tree["asterisk"]["media"] = media
 
     return change

@@ -54,6 +54,7 @@ from cordboard_testkit.sip import PhoneCall, SipPhone
 from cordboard_testkit.timeline import Samples
 
 from .configuration import REPOSITORY, TOKEN, Change, write_config
+from .freepbx import QUEUE, freepbx_dialplan
 
 DIALPLAN = """[from-test-extra]
 exten => careful,1,Stasis(cordboard)
@@ -62,10 +63,18 @@ exten => careful,1,Stasis(cordboard)
  same => n,Hangup()
  same => n(busy),Busy(1)
  same => n(unavailable),Congestion(1)
+exten => attested,1,Set(CORDBOARD_ATTESTATION=A)
+ same => n,Set(AI_CONTEXT=reception)
+ same => n,Goto(careful,1)
 exten => 4711,1,Set(ORDER=blue bicycle)
  same => n,Stasis(cordboard)
  same => n,Hangup()
+[queues]
+exten => lonely,1,Queue(lonely,c,,,2)
+ same => n,Stasis(cordboard,return,queue,${QUEUESTATUS})
+ same => n,Hangup()
 """
+QUEUES = "[general]\n[lonely]\nstrategy=ringall\njoinempty=yes\n"
 
 BEGINS = (AudioStarted, Answered)
 """The agent begins to be heard."""
@@ -354,7 +363,9 @@ OpenHotline = Callable[..., contextlib.AbstractAsyncContextManager[Hotline]]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def asterisk() -> AsyncIterator[AsteriskInstance]:
     """One Asterisk for all whole calls. Missing, it is an error that says how to get it."""
-    async with AsteriskInstance(dialplan=DIALPLAN) as instance:
+    async with AsteriskInstance(
+        dialplan=DIALPLAN + freepbx_dialplan(), files={"queues.conf": QUEUES + QUEUE}
+    ) as instance:
         yield instance
 
 

@@ -7,7 +7,18 @@ import time
 
 import pytest
 
-from cordboard.calls.events import AudioStarted, Key, Latency, ToolApproval, ToolCalled
+from cordboard.calls.events import (
+    AudioStarted,
+    Heard,
+    HoldBegan,
+    HoldEnded,
+    Key,
+    Latency,
+    Silence,
+    SpeechBegan,
+    ToolApproval,
+    ToolCalled,
+)
 
 from .conftest import http_get
 from .side_by_side import SideBySide
@@ -266,3 +277,40 @@ async def test_nobody_is_left_in_silence(hotline):
     assert (kinds.count("goodbye"), kinds[-1]) == (1, "goodbye"), kinds
     for words in ("one moment", "still there", "goodbye"):
         assert words in heard, heard
+
+
+@together
+async def test_music_of_a_caller_on_hold_is_no_speech(hotline):
+    await holds(hotline, "sendonly")
+
+
+@together
+async def test_a_phone_on_hold_that_sends_nothing_is_no_silent_caller(hotline):
+    await holds(hotline, "inactive")
+
+
+async def holds(hotline, direction):
+    """The patient desk asks callers who say nothing for 2 s."""
+    caller = await hotline.dial("ctx-patient")
+    await caller.greeted_to_the_end()
+    await caller.line.hold(direction, music=direction == "sendonly")
+    await caller.event(HoldBegan)
+    held_at = time.monotonic()
+    if direction == "sendonly":
+        music = await hotline.speech.say("Please check my order.")
+        caller.line.say(music)
+    await asyncio.sleep(5)  # twice the silence after which a caller is asked
+    events = hotline.of(await caller.call_id())
+    assert not [event for event in events if isinstance(event, Silence | SpeechBegan)], events
+    assert not caller.line.utterances_heard(held_at)
+
+    await caller.line.resume()
+    held = await caller.event(HoldEnded)
+    assert held.held_ms >= 4_500
+    await caller.say("Please check my order.")
+    assert "order" in (await caller.event(Heard)).text.lower()
+    await caller.line.hold(direction)
+    await caller.event(HoldBegan, 2)
+    caller.line.hangup()
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")

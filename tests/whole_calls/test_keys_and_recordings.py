@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from cordboard.calls.events import Key, RecordingStarted, RecordingStopped, ToolAnswered
+from cordboard.calls.events import (
+    AnnouncementHeard,
+    Key,
+    RecordingStarted,
+    RecordingStopped,
+    ToolAnswered,
+)
+from cordboard_testkit.correlation import came_through
 from cordboard_testkit.timeline import RATE, Samples
 
-from .bank import assert_as_at_the_phone, bank, channels, keys_once_and_a_recording
+from .bank import AGREED, assert_as_at_the_phone, bank, channels, keys_once_and_a_recording
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -107,3 +114,25 @@ async def test_a_secret_is_nowhere_and_the_rest_of_the_call_is_recorded(hotline)
     question = await hotline.speech.say("What is my account balance?")
     # Its end is silence: keys pressed so shortly before the question for them would be secret too.
     assert_as_at_the_phone(line, question[: 3 * RATE // 10], left, right)
+
+
+@together
+async def test_the_recording_begins_when_the_caller_has_heard_of_it(hotline):
+    caller = await hotline.dial("ctx-agreed")
+    await caller.greeted_to_the_end()
+    caller.line.hangup()
+    await caller.history()
+    call_id = await caller.call_id()
+    told = [(e, at) for name, at, e in hotline.events if name == call_id]
+    heard = [(e.kind, at) for e, at in told if isinstance(e, AnnouncementHeard)]
+    assert [kind for kind, _ in heard] == ["disclosure", "consent"]
+    (begun,) = [at for e, at in told if isinstance(e, RecordingStarted)]
+    (first,) = [at for e, at in told if e.type == "agent.audio_started"]
+    assert first + 500 < heard[0][1] < heard[1][1] <= begun <= heard[1][1] + 50
+    await hotline.engine.calls_recorded()
+    started = await caller.event(RecordingStarted)
+    _, right = channels(hotline.folder / started.path, started.rate)
+    greeting = await hotline.speech.say(AGREED["greeting"])
+    consent = await hotline.speech.say(AGREED["recording"]["consent"])
+    assert came_through(greeting, right)
+    assert not came_through(consent, right)

@@ -396,6 +396,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/calls/{call_id}/takeover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Connect the caller with the phone of a destination that has `takeover`; the agent leaves.
+         * @description Answers when they talk; 409 if the phone is not answered, and the caller is with the agent.
+         */
+        post: operations["take_over"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/{call_id}/say": {
         parameters: {
             query?: never;
@@ -444,6 +464,23 @@ export interface paths {
         put?: never;
         /** Mark this moment of the call, in its ledger. */
         post: operations["flag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Vouch for the caller, for tools and destinations with `step_up` (docs/firewall.md). */
+        post: operations["verify"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1449,7 +1486,11 @@ export interface paths {
         /** List calls and refused offers that match, the newest first. */
         get: operations["list_calls"];
         put?: never;
-        post?: never;
+        /**
+         * Call a number, and let a context talk. The call goes on by itself.
+         * @description `firewall` of the configuration decides which numbers may be called and when, `outbound` how many at a time.
+         */
+        post: operations["place_call"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1981,7 +2022,7 @@ export interface components {
             heard: string;
             /**
              * Cut
-             * @description True if the caller interrupted it.
+             * @description True if the caller interrupted it, or the call ended, before all of it was heard.
              */
             cut: boolean;
         };
@@ -2232,6 +2273,11 @@ export interface components {
              * @description False while the index is made, or cannot be brought up to date: calls may be missing.
              */
             up_to_date: boolean;
+        };
+        /** CallPlaced */
+        CallPlaced: {
+            /** Call Id */
+            call_id: string;
         };
         /**
          * CallRecord
@@ -2645,6 +2691,11 @@ export interface components {
              * @description Names to which calls can be transferred, from every context with the tool `transfer`.
              */
             destinations: string[];
+            /**
+             * Takeovers
+             * @description Those of them at whose phone an operator can take a call over.
+             */
+            takeovers: string[];
         };
         /** ConfigVersion */
         ConfigVersion: {
@@ -3033,6 +3084,12 @@ export interface components {
              * @description Calls that have not ended. They are left out: try again afterwards.
              */
             running: string[];
+            /**
+             * Certificate
+             * @description Id of the certificate, in the folder `certificates` of the calls; empty: nothing was done.
+             * @default
+             */
+            certificate: string;
         };
         /**
          * ErasureOf
@@ -3964,7 +4021,8 @@ export interface components {
             /**
              * Kind
              * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.hangup`.
+             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.takeover`,
+             *     `operator.hangup`.
              */
             kind: string;
             /** Text */
@@ -4466,7 +4524,7 @@ export interface components {
          * @description Each endpoint needs one (`cordboard.admin.endpoint`).
          * @enum {string}
          */
-        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.note" | "calls.export" | "evaluations.edit" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
+        Permission: "calls.read" | "calls.control" | "calls.listen" | "calls.place" | "calls.note" | "calls.export" | "evaluations.edit" | "recordings.play" | "personal" | "config.read" | "config.draft" | "config.publish" | "tools.read" | "tools.try.read_only" | "tools.try.idempotent" | "tools.try.destructive" | "mcp.read" | "try.chat" | "try.call" | "mcp.control" | "mcp.accept" | "providers.read" | "providers.check" | "secrets.list" | "secrets.write" | "analytics.read" | "alarms.read" | "alarms.acknowledge" | "data.erase" | "engine.read" | "engine.control" | "people.manage" | "audit.read";
         /** Place */
         Place: {
             /** Context */
@@ -4485,6 +4543,36 @@ export interface components {
              * @description The changes of its schema for this provider.
              */
             notes: string[];
+        };
+        /** PlaceCall */
+        PlaceCall: {
+            /**
+             * Number
+             * @description In E.164, such as +4722000000.
+             */
+            number: string;
+            /** Context */
+            context: string;
+            /**
+             * Message
+             * @description Left to a voicemail after its beep; empty: it is hung up on.
+             * @default
+             */
+            message: string;
+            /**
+             * Keys
+             * @description Keys for a menu, step by step; empty: it is hung up on.
+             * @default []
+             */
+            keys: string[];
+            /**
+             * Variables
+             * @description Variables that the context declares.
+             * @default {}
+             */
+            variables: {
+                [key: string]: string;
+            };
         };
         /** PlaceOf */
         PlaceOf: {
@@ -7046,6 +7134,43 @@ export interface operations {
             };
         };
     };
+    take_over: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Transfer"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     say: {
         parameters: {
             query?: never;
@@ -7134,6 +7259,39 @@ export interface operations {
                 "application/json": components["schemas"]["Flag"];
             };
         };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    verify: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description It was done. */
             200: {
@@ -9126,6 +9284,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CallPage"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    place_call: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaceCall"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallPlaced"];
                 };
             };
             /** @description It was refused. */

@@ -1,7 +1,6 @@
 // How pages ask the engine: `useGet` to show, `useSend` to change. Both are typed by openapi.json.
 import {
   keepPreviousData,
-  QueryCache,
   QueryClient,
   type UseMutationResult,
   type UseQueryResult,
@@ -131,15 +130,15 @@ export function useSend<M extends Exclude<Method, "get">, P extends PathsOf<M>>(
       );
     },
     onError: (error) => {
-      if (isSignedOut(error)) void queries.invalidateQueries({ queryKey: keyOf(SESSION) });
-      else if (!options.quiet) toast.bad(sentence(error));
+      if (!options.quiet && !isSignedOut(error)) toast.bad(sentence(error));
     },
   });
 }
 
 const SESSION = "/api/v1/session";
 
-function isSignedOut(error: Error): boolean {
+/** True if the request was refused because the session is over; the sign-in is shown for it. */
+export function isSignedOut(error: unknown): boolean {
   return error instanceof Refused && error.refusal.code === "signed_out";
 }
 
@@ -150,20 +149,25 @@ export function sentence(error: Error): string {
   return error.message;
 }
 
-/** The cache of the answers. A session that is over brings up the sign-in page. */
+/** The cache of the answers. A request that finds the session over brings up the sign-in. */
 export function makeQueries(): QueryClient {
-  const queries: QueryClient = new QueryClient({
-    queryCache: new QueryCache({
-      onError: (error) => {
-        if (isSignedOut(error)) void queries.invalidateQueries({ queryKey: keyOf(SESSION) });
-      },
-    }),
+  const queries = new QueryClient({
     defaultOptions: {
+      // The browser's word on being offline says nothing about the engine, which may be on this
+      // machine; and a command that waits for the network would be sent at a time nobody expects.
+      mutations: { networkMode: "always" },
       queries: {
+        networkMode: "always",
+        refetchOnReconnect: true,
         staleTime: 5_000,
         retry: (failures, error) =>
           failures < 2 && (!(error instanceof Refused) || error.status === 503),
       },
+    },
+  });
+  api.use({
+    onResponse: ({ response }) => {
+      if (response.status === 401) void queries.invalidateQueries({ queryKey: keyOf(SESSION) });
     },
   });
   return queries;

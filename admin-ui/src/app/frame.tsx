@@ -1,7 +1,15 @@
 // What stands around every page: who is signed in, the navigation, and the top bar.
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useEffect, useEffectEvent, useState } from "react";
+import {
+  lazy,
+  Suspense,
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useLayoutEffect,
+  useState,
+} from "react";
 
 import { Empty, Loading, Problem } from "../parts/answer.tsx";
 import { IconButton, LinkButton } from "../parts/button.tsx";
@@ -18,17 +26,24 @@ import { TopBar } from "./top-bar.tsx";
 
 const SignInPage = lazy(() => import("../pages/sign-in/page.tsx"));
 
-/** The root of all routes: the sign-in page, or the page of the address in its frame. */
+/**
+ * The root of all routes: the sign-in, or the page of the address in its frame. If a session ends,
+ * the page stays behind the sign-in with what is not saved yet, and is there again for the same
+ * person.
+ */
 export function Frame() {
   const session = useGet("/api/v1/session", {}, { staleTime: 60_000 });
   const queries = useQueryClient();
   const link = useLocation({ select: ({ hash }) => hash.startsWith("link=") });
   const me = session.data;
-  const name = me?.signed_in ? me.name : "";
-  useEffect(() => {
-    // Nothing of one person's answers is left for the next one in the same tab.
-    if (name === "") queries.removeQueries({ predicate: ({ queryKey }) => !isSession(queryKey) });
-  }, [name, queries]);
+  // Whose page it is. Nothing of one person's answers is left for the next one in the same browser.
+  const [owner, setOwner] = useState<Me>();
+  useLayoutEffect(() => {
+    if (me === owner || me?.signed_in === false) return;
+    if (me?.name !== owner?.name)
+      queries.removeQueries({ predicate: ({ queryKey }) => !isSession(queryKey) });
+    setOwner(me && whole(me));
+  }, [me, owner, queries]);
   if (me === undefined) {
     return session.error ? (
       <Problem error={session.error} onRetry={() => void session.refetch()} />
@@ -36,23 +51,27 @@ export function Frame() {
       <Loading> </Loading>
     );
   }
-  if (!me.signed_in || link) {
-    return (
-      <Suspense fallback={<Loading> </Loading>}>
-        <SignInPage session={me} />
-      </Suspense>
-    );
-  }
+  const { signed_in: signedIn } = me;
+  const isOwners = owner !== undefined && !link && (!signedIn || me.name === owner.name);
   return (
-    <SessionContext value={whole(me)}>
-      <LiveProvider key={name}>
-        <ElevationProvider>
-          <ShortcutsProvider>
-            <Layout />
-          </ShortcutsProvider>
-        </ElevationProvider>
-      </LiveProvider>
-    </SessionContext>
+    <>
+      {isOwners && (
+        <SessionContext value={owner}>
+          <LiveProvider key={owner.name} signedIn={signedIn}>
+            <ElevationProvider>
+              <ShortcutsProvider>
+                <Layout />
+              </ShortcutsProvider>
+            </ElevationProvider>
+          </LiveProvider>
+        </SessionContext>
+      )}
+      {(!signedIn || link) && (
+        <Suspense fallback={!isOwners && <Loading> </Loading>}>
+          <SignInPage session={me} isAbove={isOwners} />
+        </Suspense>
+      )}
+    </>
   );
 }
 

@@ -43,8 +43,8 @@ export interface Surroundings {
   now(): number;
   /** Calls `then` after a time; returns how to call that off. */
   later(ms: number, then: () => void): () => void;
-  /** Called when the engine says that the session is over, or refuses the handshake. */
-  signedOut(): void;
+  /** Called when the session is over, its rights are others, or the handshake is refused. */
+  sessionChanged(): void;
 }
 
 interface Subscription {
@@ -92,10 +92,12 @@ export class LiveSocket {
     };
   }
 
-  /** Connects at once instead of after the wait, such as when the browser is online again. */
+  /**
+   * Connects at once if it is cut off: the browser is online again, or someone has signed in after
+   * the session ended.
+   */
   hurry(): void {
-    if (this.#callOff === null) return;
-    this.#callOff();
+    this.#callOff?.();
     this.#callOff = null;
     this.#connect();
   }
@@ -144,8 +146,12 @@ export class LiveSocket {
     this.#drop();
     for (const each of this.#topics.values()) {
       if (each.state.state === "live") this.#stand(each, "stale");
+      // With other rights it may be allowed.
+      if (each.state.state === "refused" && code === RIGHTS_CHANGED)
+        this.#stand(each, "connecting");
     }
-    if (code === SESSION_OVER || !wasOpen) this.#around.signedOut();
+    const isOther = code === SESSION_OVER || code === RIGHTS_CHANGED;
+    if (isOther || !wasOpen) this.#around.sessionChanged();
     if (code === SESSION_OVER) return;
     const wait = code === RIGHTS_CHANGED ? 0 : Math.min(500 * 2 ** this.#failures, LONGEST_WAIT_MS);
     this.#failures += 1;

@@ -69,8 +69,9 @@ export interface LiveCalls extends TopicState {
 
 const Context = createContext<{ socket: LiveSocket; calls: CallsStore } | null>(null);
 
-/** Gives the tab's socket to all that is inside. */
-export function LiveProvider({ children }: { children: ReactNode }) {
+/** Gives the tab's socket to all that is inside. After a new sign-in it connects again. */
+export function LiveProvider(props: { signedIn: boolean; children: ReactNode }) {
+  const { signedIn, children } = props;
   const queries = useQueryClient();
   const [live] = useState(() => {
     const socket = new LiveSocket({
@@ -79,26 +80,32 @@ export function LiveProvider({ children }: { children: ReactNode }) {
         socket.onopen = () => events.opened();
         socket.onmessage = ({ data }) => events.message(String(data));
         socket.onclose = ({ code }) => events.closed(code);
-        return socket;
+        return {
+          // The last pages take their topics back while it closes.
+          send: (text) => socket.readyState === WebSocket.OPEN && socket.send(text),
+          close: () => socket.close(),
+        };
       },
       now: () => Date.now(),
       later: (ms, then) => {
         const timer = setTimeout(then, ms);
         return () => clearTimeout(timer);
       },
-      signedOut: () => void queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") }),
+      sessionChanged: () => void queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") }),
     });
     return { socket, calls: new CallsStore(socket) };
   });
   useEffect(() => {
+    if (!signedIn) return;
     const hurry = () => live.socket.hurry();
+    hurry();
     window.addEventListener("online", hurry);
     document.addEventListener("visibilitychange", hurry);
     return () => {
       window.removeEventListener("online", hurry);
       document.removeEventListener("visibilitychange", hurry);
     };
-  }, [live]);
+  }, [live, signedIn]);
   return createElement(Context, { value: live }, children);
 }
 
@@ -122,6 +129,10 @@ export interface Topic extends TopicState {
   /** The newest whole state, of the topics that have one (`engine`, `mcp`, `alarms`). */
   snapshot: LiveFrame["snapshot"];
 }
+
+/** True if an answer of a query came after the feed of a topic was cut off: it counts instead. */
+export const isNewer = ({ dataUpdatedAt }: { dataUpdatedAt: number }, topic: TopicState) =>
+  topic.state === "stale" && dataUpdatedAt > topic.since;
 
 /**
  * Follows a topic while the component is shown; null follows none. `onFrame` gets each frame, such

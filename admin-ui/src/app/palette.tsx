@@ -16,23 +16,27 @@ const words = all.palette;
 
 export default function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
-  const [marked, setMarked] = useState(0);
+  // By its id: live calls come and go above it.
+  const [marked, setMarked] = useState<string>();
   const [ending, setEnding] = useState<LiveRow | null>(null);
   const list = useId();
   const items = useItems(setEnding, onClose);
   const go = useGo(onClose);
   const found = useMemo(() => [...findItems(items, text), ...typed(text, go)], [items, text, go]);
-  const current = Math.min(marked, found.length - 1);
+  const current = Math.max(
+    found.findIndex(({ id }) => id === marked),
+    found.length > 0 ? 0 : -1,
+  );
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step !== undefined) setMarked((current + step + found.length) % Math.max(1, found.length));
+    if (step !== undefined) setMarked(found.at((current + step) % found.length)?.id);
     else if (event.key === "Enter") found[current]?.run();
     else return;
     event.preventDefault();
   };
   if (ending !== null) return <EndCall call={ending} onClose={onClose} />;
   return (
-    <Dialog title={words.title} onClose={onClose} wide>
+    <Dialog title={words.title} onClose={onClose} wide light>
       <input
         role="combobox"
         aria-label={words.title}
@@ -46,7 +50,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         value={text}
         onChange={(event) => {
           setText(event.target.value);
-          setMarked(0);
+          setMarked(undefined);
         }}
         onKeyDown={onKeyDown}
         className="h-9 w-full rounded-md border border-strong bg-surface px-3 text-base"
@@ -65,7 +69,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
             role="option"
             aria-selected={index === current}
             ref={index === current ? (row) => row?.scrollIntoView({ block: "nearest" }) : undefined}
-            onPointerMove={() => setMarked(index)}
+            onPointerMove={() => setMarked(item.id)}
             onClick={item.run}
             className="flex h-8 cursor-pointer items-center justify-between gap-4 rounded px-2 aria-selected:bg-selected"
           >

@@ -7,6 +7,9 @@ import type { Schema } from "./api.ts";
 export type Me = Required<Schema<"Me">>;
 export type Permission = Schema<"Permission">;
 
+/** Characters of a password; the engine refuses a shorter one, too. */
+export const LEAST_PASSWORD = 12;
+
 export const SessionContext = createContext<Me | null>(null);
 
 /** The signed-in person. Only pages inside of the frame may ask. */

@@ -8,7 +8,7 @@ import { useShortcuts } from "./shortcuts.tsx";
 export default function ShortcutList({ onClose }: { onClose: () => void }) {
   const { known, on, switchOn } = useShortcuts();
   return (
-    <Dialog title={words.shortcuts.title} onClose={onClose}>
+    <Dialog title={words.shortcuts.title} onClose={onClose} light>
       <Switch label={words.shortcuts.single} checked={on} onChecked={switchOn} />
       <dl className="mt-3 grid grid-cols-[auto_minmax(0,1fr)] items-center gap-x-4 gap-y-1.5">
         {[words.shortcuts.palette, words.shortcuts.rows, ...known()].map(({ keys, about }) => (

@@ -174,7 +174,8 @@ function AccountMenu({ onShortcuts }: { onShortcuts: () => void }): ReactNode {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const signOut = useSend("delete", "/api/v1/session", {
-    onDone: () => void queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") }),
+    // Not as if the session had ended: nothing of the page is kept.
+    onDone: () => void queries.resetQueries({ queryKey: keyOf("/api/v1/session") }),
   });
   return (
     <Menu

@@ -19,7 +19,7 @@ export interface CallerItem extends Placed {
 export interface AgentItem extends Placed {
   readonly kind: "agent";
   readonly text: string;
-  /** The part that the caller heard, if the answer was interrupted. */
+  /** The part that the caller heard, if the answer was cut: interrupted, or the call ended. */
   readonly heard: string | null;
   /** `operator`, or empty: the agent's own words. */
   readonly by: string;
@@ -58,8 +58,16 @@ export const MARKS = [
   "call.flagged",
   "call.listened",
   "line.transfer",
+  "message.taken",
+  "callback.requested",
   "operator.hint",
   "operator.hangup",
+  "operator.takeover",
+  "announcement.heard",
+  "announcement.unheard",
+  "caller.key_chosen",
+  "line.hold_began",
+  "line.hold_ended",
   "recording.started",
   "recording.paused",
   "recording.resumed",
@@ -204,6 +212,7 @@ class Growing {
         this.#reach(turn, "tts", at_ms);
         break;
       case "agent.interrupted":
+      case "agent.cut_off":
         this.#cut(turn, text(line.heard));
         break;
       case "turn.latency":

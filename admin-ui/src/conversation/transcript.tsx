@@ -184,7 +184,7 @@ function NoWords({ children = words.hidden }: { children?: ReactNode }) {
   return <span className="text-muted italic">{children}</span>;
 }
 
-/** The part of an interrupted answer that the caller did not hear is struck out. */
+/** The part of an answer that was cut that the caller did not hear is struck out. */
 function Answer({ item: { text, heard, by } }: { item: AgentItem }) {
   return (
     <>

@@ -15,6 +15,8 @@ export interface DialogProps {
   title: string;
   about?: ReactNode;
   wide?: boolean;
+  /** A click beside it closes it. Not where something is filled in, or shown once. */
+  light?: boolean;
   onClose: () => void;
   children: ReactNode;
 }
@@ -36,7 +38,8 @@ function giveFocusBack(event: Event) {
 }
 
 /** Open as long as it is rendered. The focus goes in, stays in, and goes back afterwards. */
-export function Dialog({ title, about, wide = false, onClose, children }: DialogProps) {
+export function Dialog(props: DialogProps) {
+  const { title, about, wide = false, light = false, onClose, children } = props;
   return (
     <Radix.Root open onOpenChange={(open) => !open && onClose()}>
       <Radix.Portal>
@@ -44,6 +47,7 @@ export function Dialog({ title, about, wide = false, onClose, children }: Dialog
         <Radix.Content
           className={cx(BOX, wide ? "max-w-3xl" : "max-w-md")}
           onCloseAutoFocus={giveFocusBack}
+          onInteractOutside={(event) => !light && event.preventDefault()}
           {...(about ? {} : { "aria-describedby": undefined })}
         >
           <div className="mb-3 pr-8">
@@ -55,6 +59,27 @@ export function Dialog({ title, about, wide = false, onClose, children }: Dialog
           <span className="absolute top-4 right-4">
             <IconButton label={words.close} icon="close" small onClick={onClose} />
           </span>
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+/** Covers the whole page, which is neither seen nor reached, and stays as long as it is rendered. */
+export function Cover(props: { title: string; about: ReactNode; children: ReactNode }) {
+  return (
+    <Radix.Root open>
+      <Radix.Portal>
+        <Radix.Content
+          className="fixed inset-0 z-50 overflow-y-auto bg-surface focus:outline-none"
+          onCloseAutoFocus={giveFocusBack}
+        >
+          <div className="mx-auto grid min-h-full max-w-88 content-center gap-5 px-4 py-12">
+            <img src="/icon.svg" alt="" width={40} height={40} />
+            <Radix.Title className="text-xl">{props.title}</Radix.Title>
+            <Radix.Description>{props.about}</Radix.Description>
+            {props.children}
+          </div>
         </Radix.Content>
       </Radix.Portal>
     </Radix.Root>

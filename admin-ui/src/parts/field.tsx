@@ -1,5 +1,14 @@
 // Fields of forms. A `Field` gives its input the label, the hint and the error.
-import { type ComponentProps, createContext, type ReactNode, useContext, useId } from "react";
+import {
+  type ComponentProps,
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useId,
+  useRef,
+  useState,
+} from "react";
 
 import { cx } from "./cx.ts";
 import { Icon } from "./icons.tsx";
@@ -67,6 +76,56 @@ const INPUT =
 
 export function TextInput({ className, ...rest }: ComponentProps<"input">) {
   return <input type="text" {...useLabelled()} {...rest} className={cx(INPUT, "h-8", className)} />;
+}
+
+const PAUSE_MS = 300;
+
+export interface LateInputProps
+  extends Omit<ComponentProps<"input">, "value" | "onChange" | "onBlur" | "onKeyDown"> {
+  value: string;
+  onValue: (value: string) => void;
+}
+
+/**
+ * An input whose value is kept elsewhere, such as in the address, and gets there after a pause of
+ * typing, with Enter, or when the field is left. What is being typed stays as it is meanwhile.
+ */
+export function LateInput({ value, onValue, ...rest }: LateInputProps) {
+  const [typed, setTyped] = useState(value);
+  const [known, setKnown] = useState(value);
+  const [sent, setSent] = useState(false);
+  if (value !== known) {
+    setKnown(value);
+    setSent(false);
+    if (!sent) setTyped(value); // it was changed elsewhere: a saved view, the way back
+  }
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const latest = useRef(onValue); // after the pause another field may have changed
+  latest.current = onValue;
+  const send = (next: string) => {
+    clearTimeout(timer.current);
+    timer.current = undefined;
+    setSent(next !== value);
+    latest.current(next);
+  };
+  return (
+    <TextInput
+      {...rest}
+      value={typed}
+      onChange={({ target }) => {
+        setTyped(target.value);
+        clearTimeout(timer.current);
+        timer.current = setTimeout(() => send(target.value), PAUSE_MS);
+      }}
+      onBlur={() => {
+        if (timer.current !== undefined) send(typed);
+        else setTyped(value);
+        setSent(false); // from now on the field shows the value as it was taken
+      }}
+      onKeyDown={(event) => event.key === "Enter" && send(typed)}
+    />
+  );
 }
 
 export function TextArea({ className, ...rest }: ComponentProps<"textarea">) {

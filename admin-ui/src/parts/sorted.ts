@@ -29,3 +29,21 @@ export function sorted<T>(
     return sign * order;
   });
 }
+
+/** The row that has the focus: its key, and where it was. */
+export interface Focused<K> {
+  key: K;
+  index: number;
+}
+
+/** Where the focused row is now: rows come, go and change places. If it is gone, the same place. */
+export function placeOf<T, K>(
+  rows: readonly T[],
+  keyOf: (row: T) => K,
+  { key, index }: Focused<K>,
+) {
+  const there = rows[index];
+  if (there !== undefined && keyOf(there) === key) return index;
+  const found = rows.findIndex((row) => keyOf(row) === key);
+  return found < 0 ? Math.max(0, Math.min(index, rows.length - 1)) : found;
+}

@@ -15,7 +15,7 @@ import {
 import { usePhone } from "../app/phone.ts";
 import { cx } from "./cx.ts";
 import { Icon } from "./icons.tsx";
-import { type Column, sorted } from "./sorted.ts";
+import { type Column, type Focused, placeOf, sorted } from "./sorted.ts";
 
 export type { Column };
 
@@ -143,8 +143,8 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
     [props.columns, phone],
   );
   const scroller = useRef<HTMLDivElement>(null);
-  const [focused, setFocused] = useState(0);
-  const current = Math.min(focused, Math.max(0, rows.length - 1));
+  const [focused, setFocused] = useState<Focused<string>>({ key: "", index: 0 });
+  const current = useMemo(() => placeOf(rows, rowKey, focused), [rows, rowKey, focused]);
   // With another function in each render the virtualizer would go through all rows each time.
   const getItemKey = useCallback((index: number) => rowKey(rows[index] as T), [rows, rowKey]);
   const virtual = useVirtualizer({
@@ -175,7 +175,9 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
   });
   const go = (index: number) => {
     const to = Math.max(0, Math.min(index, rows.length - 1));
-    setFocused(to);
+    const row = rows[to];
+    if (row === undefined) return;
+    setFocused({ key: rowKey(row), index: to });
     virtual.scrollToIndex(to);
     wanted.current = to;
   };
@@ -229,6 +231,7 @@ export function VirtualRows<T>(props: VirtualRowsProps<T>) {
         {items.map(({ index, key, start }) => (
           <Row
             key={key}
+            rowKey={String(key)}
             row={rows[index] as T}
             index={index}
             columns={columns}
@@ -256,18 +259,20 @@ const cellClass = <T,>(column: Column<T>) =>
 
 interface RowProps<T> {
   row: T;
+  rowKey: string;
   index: number;
   columns: readonly Column<T>[];
   start: number;
   height: number;
   focusable: boolean;
   selected: boolean;
-  onFocus: (index: number) => void;
+  onFocus: (focused: Focused<string>) => void;
   onOpen: ((row: T) => void) | undefined;
 }
 
 function PlainRow<T>(props: RowProps<T>) {
-  const { row, index, columns, start, height, focusable, selected, onFocus, onOpen } = props;
+  const { row, rowKey, index, columns, start, height, focusable, selected } = props;
+  const { onFocus, onOpen } = props;
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the grid around has the keys of all rows
     <div
@@ -276,7 +281,7 @@ function PlainRow<T>(props: RowProps<T>) {
       aria-selected={selected}
       data-index={index}
       tabIndex={focusable ? 0 : -1}
-      onFocus={() => onFocus(index)}
+      onFocus={() => onFocus({ key: rowKey, index })}
       onClick={onOpen && (() => onOpen(row))}
       className={cx(
         ROW,

@@ -35,7 +35,7 @@ export function Time({ at, relative = false }: TimeProps) {
   const now = useNow(relative ? 30_000 : 0);
   const moment = new Date(at);
   if (Number.isNaN(moment.getTime())) return <span>{String(at)}</span>;
-  const shown = relative ? agoText(now - moment.getTime()) : momentText(moment, new Date(now));
+  const shown = relative ? agoText(now - moment.getTime()) : momentText(moment, new Date());
   return (
     <time
       dateTime={moment.toISOString()}
@@ -92,9 +92,13 @@ export interface MoneyProps {
   currency: string;
 }
 
+/** The smallest amount that is written in digits. */
+const LEAST_MONEY = 0.0001;
+
 /** An amount, with as many digits as it takes to see it: costs of calls are fractions of a cent. */
 export function moneyText(amount: string | number, currency: string): string {
   const value = Number(amount);
+  if (value > 0 && value < LEAST_MONEY) return `< ${moneyText(LEAST_MONEY, currency)}`;
   const digits = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;
   try {
     return moneyFormat(currency, digits).format(value);

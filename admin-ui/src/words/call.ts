@@ -1,3 +1,5 @@
+import { stages } from "./conversation.ts";
+
 export const words = {
   title: (id: string) => `Call ${id}`,
   live: "live",
@@ -19,6 +21,7 @@ export const words = {
     completed: "completed",
     transferred: "transferred",
     failed: "failed",
+    not_reached: "not reached",
     shutdown: "engine stopped",
     killed: "engine killed",
     refused: "refused",
@@ -118,11 +121,7 @@ export const words = {
   },
   stages: {
     vad: "Voice detector",
-    endpoint: "End of turn",
-    stt: "Recogniser",
-    brain: "Model",
-    tts: "Voice",
-    wire: "Wire",
+    ...stages,
     answer: "After filler",
   },
   stageShort: {
@@ -149,6 +148,7 @@ export const words = {
     "operator.say": "Operator said",
     "operator.hint": "Operator's hint",
     "operator.hangup": "Operator ended it",
+    "operator.takeover": "Operator took it over",
   } as Readonly<Record<string, string>>,
   unheard: "Cut, not heard (length estimated)",
   spokenBy: { caller: "Caller", agent: "Agent" },
@@ -264,6 +264,8 @@ export const words = {
     by: (who: string) => `by ${who}`,
     save: "Save",
     saved: "Saved",
+    theirs: (review: string, why: string) =>
+      `Changed meanwhile: ${review}${why && `, “${why}”`}. Saving replaces it.`,
     tags: "Tags",
     addTag: "Add tag",
     removeTag: (tag: string) => `Remove tag ${tag}`,

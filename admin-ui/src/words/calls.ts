@@ -1,6 +1,7 @@
 import type { Column } from "../pages/calls/columns.ts";
 import type { Measure } from "../pages/calls/comparison.ts";
 import type { Choice, Filter } from "../pages/calls/search.ts";
+import { stages } from "./conversation.ts";
 
 const columns: Record<Column, string> = {
   started_at: "Began",
@@ -65,11 +66,11 @@ const measures: Record<Measure, string> = {
   interruptions: "Interruptions",
   wait_median: "Wait for an answer, median",
   wait_longest: "Wait for an answer, longest",
-  endpoint: "End of the turn noticed, median",
-  stt: "Words recognised, median",
-  brain: "Answer found, median",
-  tts: "Answer spoken, median",
-  wire: "On the line, median",
+  endpoint: `${stages.endpoint}, median`,
+  stt: `${stages.stt}, median`,
+  brain: `${stages.brain}, median`,
+  tts: `${stages.tts}, median`,
+  wire: `${stages.wire}, median`,
   tools: "Tool calls",
   tools_failed: "Tool calls failed",
   tool_longest: "Longest tool call",
@@ -140,6 +141,7 @@ export const words = {
     transferred: "transferred",
     failed: "failed",
     refused: "refused",
+    not_reached: "not reached",
     shutdown: "engine stopped",
     killed: "engine killed",
     "not ended": "running",

@@ -7,8 +7,16 @@ const marks: Record<MarkItem["type"], string> = {
   "call.flagged": "Flag",
   "call.listened": "Listened",
   "line.transfer": "Transfer",
+  "message.taken": "Message",
+  "callback.requested": "Call-back",
   "operator.hint": "Hint",
   "operator.hangup": "Ended by an operator",
+  "operator.takeover": "Taken over by an operator",
+  "announcement.heard": "Announcement heard",
+  "announcement.unheard": "Announcement not heard",
+  "caller.key_chosen": "Key of the menu",
+  "line.hold_began": "Caller puts the call on hold",
+  "line.hold_ended": "Caller is back",
   "recording.started": "Recording begins",
   "recording.paused": "Recording paused",
   "recording.resumed": "Recording goes on",
@@ -16,10 +24,11 @@ const marks: Record<MarkItem["type"], string> = {
   "ledger.gap": "Lines are missing",
 };
 
-const stages: Record<Stage, string> = {
+/** The parts of the caller's wait, under the same names on every page. */
+export const stages: Record<Stage, string> = {
   endpoint: "End of turn",
-  stt: "Recognition",
-  brain: "Answer",
+  stt: "Recogniser",
+  brain: "Model",
   tts: "Voice",
   wire: "Line",
 };

@@ -15,7 +15,6 @@ export const words = {
     about: "All your other sessions end when you change it.",
     now: "Present password",
     next: "New password",
-    rule: "At least 12 characters. A few words that only you put together are best.",
     change: "Change password",
     changed: "Your password was changed",
   },

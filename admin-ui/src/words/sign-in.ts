@@ -1,5 +1,8 @@
+import { LEAST_PASSWORD } from "../app/session.ts";
+
 export const words = {
   title: "Sign in",
+  over: "Your session is over. What you have not saved yet is still on the page.",
   name: "Name",
   password: "Password",
   code: "Code",
@@ -8,9 +11,9 @@ export const words = {
   linkTitle: "Choose your password",
   linkAbout: "This link works once. Afterwards you sign in with your name and this password.",
   newPassword: "New password",
-  rule: "At least 12 characters. A few words that only you put together are best.",
-  tooShort: (length: number, least: number) =>
-    `At least ${least} characters are needed; these are ${length}.`,
+  rule: `At least ${LEAST_PASSWORD} characters. A few words that only you put together are best.`,
+  tooShort: (length: number) =>
+    `At least ${LEAST_PASSWORD} characters are needed; these are ${length}.`,
   show: "Show",
   hide: "Hide",
   usePassword: "Set password and sign in",

@@ -20,13 +20,14 @@ export const words = {
     ofContext: "The context's own",
     tools: "Tools",
     toolModes: {
-      real: "Real: all that you may try",
+      real: "All that you may try",
       read_only: "Only those that change nothing",
       canned: "None: answers from below",
     },
     toolHints: {
       real: "They act on the world, as in a call.",
-      read_only: "The others answer that they were not run.",
+      read_only:
+        "Nothing outside of the conversation changes: the other tools answer that they were not run.",
       canned: "Each tool answers what you write here; left empty, that it was not run.",
     },
     answerOf: (tool: string) => `Answer of ${tool}`,
@@ -41,6 +42,7 @@ export const words = {
   },
   trial: {
     label: "Trial",
+    left: "The page was left before the trial began.",
     running: "The draft runs aside until",
     other: (context: string) => `Another trial of yours, of ${context}, runs until`,
     servers: (count: number) =>

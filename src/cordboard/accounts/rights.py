@@ -21,6 +21,8 @@ class Permission(StrEnum):
     CALLS_READ = "calls.read"
     CALLS_CONTROL = "calls.control"
     CALLS_LISTEN = "calls.listen"
+    CALLS_PLACE = "calls.place"
+    """Have the engine call numbers, within `outbound`."""
     CALLS_NOTE = "calls.note"
     """Notes, tags, reviews and flags."""
     CALLS_EXPORT = "calls.export"
@@ -88,6 +90,7 @@ _VIEWER = frozenset(
 )
 _OPERATOR = _VIEWER | {
     _P.CALLS_CONTROL,
+    _P.CALLS_PLACE,
     _P.CALLS_EXPORT,
     _P.EVALUATIONS_EDIT,
     _P.CONFIG_DRAFT,

@@ -1,8 +1,9 @@
-"""Endpoints of the live calls: list, hang up, transfer."""
+"""Endpoints of the live calls: list, hang up, transfer, take over."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from pydantic import Field
@@ -75,13 +76,32 @@ async def transfer(ask: Ask) -> Done:
 
     Answers when the telephone system has taken over; an error leaves the call as it is.
     """
+
+    async def move(call: Call, destination: str) -> None:
+        # Blind, whatever the destination's mode: an attended one may take as long as a talk.
+        await call.line.transfer_after_speech(destination, by="operator", attended=False)
+
+    return await _move(ask, move)
+
+
+async def take_over(ask: Ask) -> Done:
+    """Connect the caller with the phone of a destination that has `takeover`; the agent leaves.
+
+    Answers when they talk; 409 if the phone is not answered, and the caller is with the agent.
+    """
+    who = ask.who.name
+    return await _move(ask, lambda call, destination: call.operator.take_over(destination, who))
+
+
+async def _move(ask: Ask, move: Callable[[Call, str], Awaitable[None]]) -> Done:
+    """Transfer a caller who talks with the agent, one request at a time."""
     body: Transfer = ask.body
     call, moving = live_call(ask), ask.services.transferring
     if call.state is not CallState.TALKING or call.call_id in moving:
         raise RequestRefused(409, "not_now", "the caller cannot be transferred at this moment")
     moving.add(call.call_id)
     try:
-        await call.line.transfer_after_speech(body.destination)
+        await move(call, body.destination)
     except KeyError:  # the call began with an older configuration
         message = f"destination: {body.destination} is newer than the call"
         raise RequestRefused(422, "invalid", message) from None
@@ -96,8 +116,17 @@ def context_of_call(ask: Ask) -> str | None:
 
 
 def _context_of_transfer(ask: Ask) -> str | None:
-    context = context_of_call(ask)
+    return _context_for(ask, ask.services.config().destinations)
+
+
+def _context_of_takeover(ask: Ask) -> str | None:
     known = ask.services.config().destinations
+    return _context_for(ask, [name for name, each in known.items() if each.takeover])
+
+
+def _context_for(ask: Ask, known: Collection[str]) -> str | None:
+    """Return the call's context. Raises `RequestRefused` 422 for a destination that is unknown."""
+    context = context_of_call(ask)
     if context is not None and ask.who.rights.covers(context) and ask.body.destination not in known:
         names = ", ".join(known) or "none"
         raise RequestRefused(422, "invalid", f"destination: unknown; known: {names}")
@@ -160,6 +189,17 @@ ENDPOINTS = (
         gives=Done,
         audit="call.transfer",
         does=transfer,
+        repeatable=True,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/takeover",
+        may=Permission.CALLS_CONTROL,
+        scope=_context_of_takeover,
+        takes=Transfer,
+        gives=Done,
+        audit="call.takeover",
+        does=take_over,
         repeatable=True,
     ),
 )

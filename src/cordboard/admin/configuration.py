@@ -172,7 +172,8 @@ async def config_uses(ask: Ask) -> ConfigUses:
         for name, context in config.contexts.items()
         if rights.covers(name)
     ]
-    return ConfigUses(contexts=rows, destinations=list(config.destinations))
+    takeovers = [name for name, each in config.destinations.items() if each.takeover]
+    return ConfigUses(contexts=rows, destinations=list(config.destinations), takeovers=takeovers)
 
 
 async def _recent_calls(ask: Ask) -> dict[str, int] | None:

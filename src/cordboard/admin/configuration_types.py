@@ -54,6 +54,8 @@ class ConfigUses(Gives):
     contexts: list[ContextUses]
     destinations: list[str]
     """Names to which calls can be transferred, from every context with the tool `transfer`."""
+    takeovers: list[str]
+    """Those of them at whose phone an operator can take a call over."""
 
 
 class ConfigVersion(Gives):

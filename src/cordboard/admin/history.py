@@ -31,12 +31,14 @@ from cordboard.admin.endpoint import (
 )
 from cordboard.calls.history import find as find_ledger
 from cordboard.errors import HistoryError, RequestRefused
+from cordboard.firewall.numbers import caller_of
+from cordboard.firewall.store import forget_caller
 from cordboard.history.bundle import bundle
 from cordboard.history.call_files import read_ledger
 from cordboard.history.call_record import CallOnDisk, CallRecord, read_call, refused_offer
 from cordboard.history.erasure import Erasure, ErasurePlan
 from cordboard.history.export import Format, all_rows, export
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.ledger_rows import REFUSED
 from cordboard.history.masking import masked, masked_row, personal_filters
 from cordboard.history.notes import (
@@ -53,6 +55,7 @@ from cordboard.history.notes import (
 )
 from cordboard.history.query import MOST_ROWS, CallQuery, CallRow, Facets, parse_query
 from cordboard.history.scenario import NAME, keep_scenario, scenario_of
+from cordboard.outbound.campaigns.store import forget_person
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -221,6 +224,8 @@ class Erased(Gives):
     """Offers that were refused."""
     running: list[str]
     """Calls that have not ended. They are left out: try again afterwards."""
+    certificate: str = ""
+    """Id of the certificate, in the folder `certificates` of the calls; empty: nothing was done."""
 
 
 # What the endpoints share.
@@ -269,7 +274,8 @@ def _row_of(keeper: IndexKeeper, call_id: str, is_live: bool) -> CallRow | None:
     ledger = find_ledger(keeper.directory, call_id)
     if ledger is None:
         return None
-    return read_call(keeper.directory, str(ledger.relative_to(keeper.directory))).row
+    file = str(ledger.relative_to(keeper.directory))
+    return read_call(keeper.directory, file, keeper.vault).row
 
 
 async def context_of_ledger(ask: Ask) -> str | None:
@@ -293,8 +299,8 @@ def ledger_of(ask: Ask) -> Path:
 
 async def call_on_disk(ask: Ask) -> CallOnDisk:
     """Return the call that the scope has found."""
-    directory = keeper_of(ask).directory
-    return await from_disk(ask, CallOnDisk.read, directory, ask.subject.file)
+    keeper = keeper_of(ask)
+    return await from_disk(ask, CallOnDisk.read, keeper.directory, ask.subject.file, keeper.vault)
 
 
 def is_personal(ask: Ask) -> bool:
@@ -443,7 +449,8 @@ async def show_ledger(ask: Ask) -> Response:
     """Give the ledger as it is, JSON lines. The lines are full of words and numbers."""
     ask.need(Permission.CALLS_READ)
     return Response(
-        await from_disk(ask, read_ledger, ledger_of(ask)), media_type="application/x-ndjson"
+        await from_disk(ask, read_ledger, ledger_of(ask), keeper_of(ask).vault),
+        media_type="application/x-ndjson",
     )
 
 
@@ -536,11 +543,11 @@ async def review_call(ask: Ask) -> NotesNow:
 
 
 async def _change_notes(ask: Ask, change: Callable[[Notes], Notes]) -> NotesNow:
-    ledger, revision = ledger_of(ask), ask.body.revision
+    ledger, revision, vault = ledger_of(ask), ask.body.revision, keeper_of(ask).vault
 
     def work() -> NotesNow:
-        notes = change(read_notes(ledger)[0])
-        return NotesNow(notes=notes, revision=write_notes(ledger, notes, revision))
+        notes = change(read_notes(ledger, vault)[0])
+        return NotesNow(notes=notes, revision=write_notes(ledger, notes, revision, vault))
 
     try:
         changed = await from_disk(ask, work)
@@ -575,21 +582,27 @@ async def erase_calls(ask: Ask) -> Erased:
 
 async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run: bool) -> Erased:
     keeper = keeper_of(ask)
-    erasure = Erasure(keeper.directory, keeper.store, keeper.catch_up)
+    erasure = Erasure(keeper.directory, keeper.store, keeper.catch_up, keeper.vault)
+    config = ask.services.config()
 
-    def work() -> ErasurePlan:
+    def work() -> tuple[ErasurePlan, str]:
         plan = erasure.of_call(of) if kind == "call" else erasure.of_number(of)
         if plan.running and kind == "call" and not plan.ledgers:
             message = "the call has not ended; erase it afterwards"
             raise RequestRefused(409, "not_ended", message)
-        if not dry_run:
-            if kind == "number":  # before the calls: it may be refused, and then nothing is done
-                ask.services.views.forget(of)
-            erasure.carry_out(plan)
-        return plan
+        if dry_run:
+            return plan, ""
+        if kind == "number":  # before the calls: it may be refused, and then no call is erased
+            caller = caller_of(of, config.firewall.country)
+            ask.services.views.forget(of)
+            forget_caller(config.admin.ui.data, caller)
+            forget_person(config.outbound.campaigns, caller)
+        certificate = erasure.carry_out(plan, ask.who.name)
+        certificate.keep(keeper.directory)
+        return plan, certificate.id
 
     try:
-        plan = await from_disk(ask, work)
+        plan, certificate = await from_disk(ask, work)
     except HistoryError as error:
         if type(error) is HistoryError:
             raise RequestRefused(404, "not_there", str(error)) from None
@@ -603,6 +616,7 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
         files=len(plan.files),
         refused=list(plan.refused),
         running=list(plan.running),
+        certificate=certificate,
     )
 
 

@@ -45,10 +45,11 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.views import Views
 from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.outbound.placing import OutboundCalls
 from cordboard.telephony.browser.source import BrowserCalls
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class EngineParts:
     usage: ToolUsageFiles
     providers: ProviderDesk
     browser: BrowserCalls
+    outbound: OutboundCalls
     runs: TrialRuns | None
     chats: ChatSessions
     config: Callable[[], Config]
@@ -126,6 +128,7 @@ class AdminListener:
             providers=parts.providers,
             examples=await asyncio.to_thread(self._open_examples),
             browser=parts.browser,
+            outbound=parts.outbound,
             runs=parts.runs,
             chats=parts.chats,
             config=parts.config,

@@ -95,7 +95,7 @@ class LiveRow(BaseModel):
     called_number: str
     state: str
     """`offered`, `connecting`, `greeting`, `listening`, `thinking`, `tool`, `speaking`, `held`,
-    `transferring` or `ending`."""
+    `on_hold`, `transferring` or `ending`."""
     speaking: Literal["caller", "agent", "nobody"]
     turn: int
     last: dict[str, Any] | None

@@ -32,6 +32,7 @@ _PERSONAL: Mapping[str, frozenset[str]] = {
     "caller.key": frozenset({"key"}),
     "agent.text": frozenset({"text"}),
     "agent.interrupted": frozenset({"heard"}),
+    "agent.cut_off": frozenset({"heard"}),
     "call.silence": frozenset({"text"}),
     "call.offered": frozenset({"caller_name", "caller_number"}),
     "tool.asked": frozenset({"arguments"}),
@@ -40,11 +41,16 @@ _PERSONAL: Mapping[str, frozenset[str]] = {
     "tool.answered": frozenset({"message", "cut", "sent"}),
     "tool.late": frozenset({"message"}),
     "call.trouble": frozenset({"message"}),
+    "transfer.step": frozenset({"detail"}),
     "line.transfer": frozenset({"error"}),
+    "line.keys": frozenset({"keys"}),
     "operator.say": frozenset({"text"}),
     "operator.hint": frozenset({"text"}),
     "operator.hangup": frozenset({"reason"}),
     "call.flagged": frozenset({"text"}),
+    "announcement.heard": frozenset({"text"}),
+    "message.taken": frozenset({"text", "about"}),
+    "callback.requested": frozenset({"number", "about"}),
 }
 """Fields of events that have numbers, or words of the caller, the agent or a tool."""
 
@@ -184,6 +190,8 @@ class CallFacts:
         conversation = call.conversation
         if call.state is not CallState.TALKING or conversation is None:
             return str(call.state)
+        if conversation.floor.caller_holds:
+            return "on_hold"
         if self.held:
             return "held"
         if conversation.playout.speaking:

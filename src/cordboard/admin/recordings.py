@@ -11,7 +11,13 @@ from starlette.responses import Response
 from cordboard.accounts.audit import AuditEntry
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Content, Endpoint, Takes
-from cordboard.admin.history import call_on_disk, context_of_ledger, from_disk, streamed
+from cordboard.admin.history import (
+    call_on_disk,
+    context_of_ledger,
+    from_disk,
+    keeper_of,
+    streamed,
+)
 from cordboard.errors import RequestRefused
 from cordboard.history.playback import (
     Playback,
@@ -42,10 +48,10 @@ class PlayOf(Takes):
 async def draw_peaks(ask: Ask) -> Response:
     """Give the loudness of a recording, to draw it: 50 times a second four int8, the least and the
     greatest sample of the caller, then of the agent."""
-    sound, query = await _sound(ask), ask.query
+    sound, query, vault = await _sound(ask), ask.query, keeper_of(ask).vault
     found = await from_disk(ask, sound.stat)
     ask.unchanged(f"{found.st_mtime_ns:x}.{found.st_size:x}.{query.from_ms}.{query.to_ms}")
-    peaks = await from_disk(ask, read_peaks, sound, query.from_ms, query.to_ms)
+    peaks = await from_disk(ask, read_peaks, sound, query.from_ms, query.to_ms, vault)
     return Response(peaks, media_type="application/octet-stream")
 
 
@@ -54,7 +60,8 @@ async def play(ask: Ask) -> Response:
 
     The audit has one line for each session and call.
     """
-    playback = Playback(await from_disk(ask, StereoFile.read, await _sound(ask)), ask.query.track)
+    sound, vault = await _sound(ask), keeper_of(ask).vault
+    playback = Playback(await from_disk(ask, StereoFile.read, sound, vault), ask.query.track)
     etag = f'"{playback.size:x}.{ask.query.track}"'
     headers = {"accept_ranges": "bytes", "ETag": etag}
     asked = ask.headers.get("range", "")

@@ -38,10 +38,11 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.views import Views
 from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.outbound.placing import OutboundCalls
 from cordboard.telephony.browser.source import BrowserCalls
 
 MOST_KNOWN = 1_000
@@ -106,6 +107,7 @@ class AdminServices:
     examples: ToolExamples
     providers: ProviderDesk
     browser: BrowserCalls
+    outbound: OutboundCalls
     runs: TrialRuns | None
     """Drafts that run aside; None if the engine was not started from a file."""
     chats: ChatSessions

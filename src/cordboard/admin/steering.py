@@ -93,6 +93,12 @@ async def flag(ask: Ask) -> Done:
     return Done()
 
 
+async def verify(ask: Ask) -> Done:
+    """Vouch for the caller, for tools and destinations with `step_up` (docs/firewall.md)."""
+    live_call(ask).operator.verify(ask.who.name)
+    return Done()
+
+
 async def listen(ask: Ask) -> Ticket:
     """Get the ticket to listen to a call, in both directions and late. It has no way back."""
     operator = _heard(ask)
@@ -187,6 +193,17 @@ ENDPOINTS = (
         gives=Done,
         audit="call.flag",
         does=flag,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/verify",
+        may=Permission.CALLS_CONTROL,
+        scope=context_of_call,
+        takes=None,
+        gives=Done,
+        audit="call.verify",
+        does=verify,
+        repeatable=True,
     ),
     Endpoint(
         "POST",

@@ -27,6 +27,7 @@ from cordboard.admin import (
     live,
     mcp,
     oidc_session,
+    outbound,
     people,
     providers,
     recordings,
@@ -61,6 +62,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *views.ENDPOINTS,
     *live.ENDPOINTS,
     *trials.ENDPOINTS,
+    *outbound.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

@@ -455,6 +455,7 @@ async def tool_uses(ask: Ask) -> Uses:
         keeper.store,
         keeper.directory,
         None if rights.everywhere else contexts,
+        keeper.vault,
     )
     personal = rights.may(Permission.PERSONAL)
     return Uses(uses=[_use(each, personal=personal) for each in found])

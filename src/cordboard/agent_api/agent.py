@@ -277,6 +277,9 @@ class AgentSession:
     variables: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Said, ...] = ()
     """The conversation before this agent took over from another one; it does not greet again."""
+    opening: tuple[str, ...] = ()
+    """The greeting in pieces, if the end of each must be known: an agent that speaks sentence by
+    sentence speaks each on its own. Empty = in one piece."""
 
 
 @runtime_checkable
@@ -334,15 +337,17 @@ class Agent(Protocol):
         - `approval`: the only speech of its turn; dropped when `listen_aside(None)` ends the
           question.
         - `operator`: the agent's model knows afterwards that it was spoken.
+        - `menu`: as `operator`; it needs no note that a person said it.
         - `late answer`: the agent's model may rephrase it. Dropped when the caller speaks before;
           then it is spoken again later.
         """
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         """Send the text of each turn of the caller to `take` (and before that into `CallerText`)
         while it is set. The agent then neither answers the turn nor gives up its open tool calls:
-        the engine asks the caller for a yes or a no, by `say`. None ends this and drops the
-        unspoken rest of the question. The agent's next words answer the caller's last turn."""
+        the engine asks the caller, by `say`, for a yes or a no; for any words without `yes_or_no`.
+        None ends this and drops the unspoken rest of the question. The agent's next words answer
+        the caller's last turn."""
 
     async def close(self) -> None:
         """Stop and free everything. Idempotent; no event is emitted afterwards."""

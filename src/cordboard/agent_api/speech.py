@@ -30,6 +30,7 @@ Purpose: TypeAlias = Literal[
     "farewell",
     "apology",
     "operator",
+    "menu",
 ]
 """Purpose of the sentence.
 
@@ -42,6 +43,7 @@ Purpose: TypeAlias = Literal[
 - `reprompt`: asks a silent caller
 - `farewell`, `apology`: the last sentence of a call
 - `operator`: words of a person who watches the call
+- `menu`: the prompt of the context's keys, or the answer to one
 """
 
 
@@ -70,7 +72,7 @@ class Speech:
     """Called after each change of the state, on the event loop."""
     state: SpeechState = SpeechState.QUEUED
     interrupts: bool = False
-    """The agent gives up the answer it is working on. Only for the purpose `operator`."""
+    """The agent gives up the answer it is working on. Only for `operator` and `menu`."""
 
     @property
     def bridges(self) -> bool:
@@ -86,7 +88,7 @@ class Speech:
     @property
     def asks(self) -> bool:
         """True if it asks the caller for something that their next turn answers."""
-        return self.purpose in ("question", "approval")
+        return self.purpose in ("question", "approval", "menu")
 
     @property
     def ends_call(self) -> bool:

@@ -150,9 +150,9 @@ class Providers:
             raise AgentError(f"provider {provider!r} has no voice here")
         return self._speech(provider, chosen, self._models).voice
 
-    async def prepare(self, greetings: Mapping[str, str]) -> None:
+    async def prepare(self, greetings: Mapping[str, tuple[str, ...]]) -> None:
         """Have all voices but the bundled one render the contexts' greetings ahead."""
-        for context, greeting in greetings.items():
+        for context, texts in greetings.items():
             provider = self._contexts[context].provider or self._default
             chosen = self._providers.get(provider)
             if self._models is None or not isinstance(chosen, PipelineProvider):
@@ -162,7 +162,7 @@ class Providers:
             except AgentError:
                 continue  # `/ready` reports it
             if voice is not self._models.voice:
-                await voice.prepare([greeting])
+                await voice.prepare(texts)
 
     def _hearing(
         self,

@@ -13,12 +13,13 @@ from typing import Any
 
 import structlog
 
-from cordboard.alarms.mail import Mailer, MailNotSent
 from cordboard.calls.post_call.job import JobTaker, PostCallJob
 from cordboard.config.alarms import ALARM, AlarmEmail, AlarmTool
 from cordboard.config.schema import Config
 from cordboard.config.templates import read_json_template
+from cordboard.mcp.printable import printable
 from cordboard.net.backoff import Backoff
+from cordboard.net.mail import Mailer, MailNotSent
 from cordboard.tools.templates import fill_json
 
 log = structlog.get_logger()
@@ -128,5 +129,5 @@ class Notifier:
         try:
             await self._mailer(settings).send(subject, "\n".join(lines) + "\n")
         except MailNotSent as error:
-            return str(error)
+            return printable(str(error))
         return ""

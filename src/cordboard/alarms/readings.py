@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cordboard.config.alarms import DISK, AlarmRule, BusinessHours
+from cordboard.config.alarms import DISK, AlarmRule
+from cordboard.config.hours import BusinessHours
 from cordboard.history.measured import Measured
 from cordboard.history.series import MEASURES, Measure, is_behind, value_of
 from cordboard.mcp.printable import printable

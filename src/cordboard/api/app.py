@@ -5,6 +5,7 @@
     GET /health    overview as JSON
     GET /metrics   Prometheus
     /mcp/..., POST /reload, /drain, /undrain    administration (`cordboard.api.administration`)
+    /calls, /calls/{call_id}    outbound calls (`cordboard.api.outbound`)
     /chat...                    written conversations (`cordboard.api.chat`)
     /tools/...                  lists, tries and usage of tools (`cordboard.api.tools`)
 
@@ -33,12 +34,14 @@ from cordboard.api.administration_view import Admission
 from cordboard.api.answers import JsonAnswer
 from cordboard.api.chat import ChatEndpoints
 from cordboard.api.gate import LIVE, Gate, HttpLimits
+from cordboard.api.outbound import OutboundEndpoints
 from cordboard.api.token_check import BearerGate, TokenCheck
 from cordboard.api.tools import ToolEndpoints
 from cordboard.chat.sessions import ChatSessions
 from cordboard.chat.tool_trial import ToolTrials
 from cordboard.observe.metrics import CONTENT_TYPE
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.outbound.placing import OutboundCalls
 
 WITHHELD = "shown with the admin token"
 """Replaces the detail of a component when the request has no token."""
@@ -88,6 +91,7 @@ def create_app(
     chat: ChatSessions | None = None,
     trials: ToolTrials | None = None,
     usage: ToolUsageFiles | None = None,
+    outbound: OutboundCalls | None = None,
     limits: HttpLimits = HttpLimits(),  # noqa: B008 - frozen
 ) -> ASGIApp:
     """Return the application.
@@ -97,7 +101,8 @@ def create_app(
     `administration` does the work of `/mcp` and `/reload`; without it, they do not exist.
     `admission` is drained by `/drain`.
     `token` returns the admin token in force, at each request; without a token, nothing can be
-    changed, and off loopback nothing read. `chat`, `trials` and `usage` serve `/chat` and `/tools`.
+    changed, and off loopback nothing read. `chat`, `trials` and `usage` serve `/chat` and `/tools`,
+    `outbound` serves `/calls`.
     """
     check = TokenCheck(BearerGate(token))
     app = Starlette(
@@ -112,6 +117,8 @@ def create_app(
         app.routes.extend(ChatEndpoints(chat, check, limits).routes())
     if trials is not None and usage is not None:
         app.routes.extend(ToolEndpoints(trials, usage, check, limits).routes())
+    if outbound is not None:
+        app.routes.extend(OutboundEndpoints(outbound, check, limits).routes())
     app.router.redirect_slashes = False
     return Gate(
         app,

@@ -137,10 +137,19 @@ def read_stereo(path: Path | str, rate: int) -> tuple[bytes, bytes]:
     at ``rate``. Raises ``AudioFileError``."""
     try:
         data = Path(path).read_bytes()
+    except OSError as error:
+        raise AudioFileError(f"cannot read {path} as a WAV file: {error!r}") from error
+    return stereo_in(data, path, rate)
+
+
+def stereo_in(data: bytes, path: Path | str, rate: int) -> tuple[bytes, bytes]:
+    """Return both channels of the content of a recording, as `read_stereo`. `path` is for messages.
+    Raises ``AudioFileError``."""
+    try:
         chunks = dict(_riff_chunks(data))
         code, channels, found = struct.unpack_from("<HHI", chunks[b"fmt "])
         sound = chunks[b"data"]
-    except (OSError, KeyError, struct.error) as error:
+    except (KeyError, struct.error) as error:
         raise AudioFileError(f"cannot read {path} as a WAV file: {error!r}") from error
     if channels != 2 or code not in (_PCM, _ULAW):
         raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")

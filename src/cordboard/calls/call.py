@@ -15,26 +15,43 @@ import contextlib
 import datetime
 from collections.abc import Coroutine
 from enum import StrEnum
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
 from cordboard.calls.call_control import CallControl
 from cordboard.calls.call_costs import CallCosts
+from cordboard.calls.call_firewall import CallFirewall
+from cordboard.calls.callbacks import CallbackParts, Callbacks
 from cordboard.calls.conversation import Conversation, Endings
 from cordboard.calls.dtmf import Dtmf, KeyOutlets
 from cordboard.calls.ending import STEP_LIMIT, CallEnding, give_back, step
 from cordboard.calls.failure_apology import STOPPING, FailureApology
+from cordboard.calls.key_menu import CallKeyMenu, MenuOutlets
+from cordboard.calls.media.heard_proof import HeardProof
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.media.transcode import understood
+from cordboard.calls.messages import Messages, Outbox
 from cordboard.calls.offer import Media, Offer
 from cordboard.calls.operator import OperatorControl
+from cordboard.calls.outbound_order import NotReached
 from cordboard.calls.phases import CallPhases
-from cordboard.calls.recording.call_recording import RecordingState, opening
+from cordboard.calls.reaching import Opening, Reaching
+from cordboard.calls.recording.call_recording import (
+    CONSENT,
+    GREETING,
+    RecordingState,
+    is_proven,
+    opening,
+    spoken_opening,
+)
 from cordboard.calls.services import CallServices
 from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
 from cordboard.generation.generation import Generation
@@ -56,6 +73,7 @@ _OUTCOMES = {
 _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
 
 
+WORDLESS = "I am sorry, I could not understand anything, so I will hang up now. Goodbye."
 AGENT_START_LIMIT = 15.0
 """Timeout in seconds of an agent's start; the caller hears nothing meanwhile."""
 
@@ -128,6 +146,10 @@ class Call:
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
         self._keys: Dtmf | None = None
+        self._announcements: list[tuple[str, str]] = []  # spoken before the greeting
+        self._proof: HeardProof | None = None
+        self._agent_lost = False
+        """True if the agent failed while the caller was elsewhere."""
         self._give_back = False
         """True if the dialplan gets the caller back, because no agent could serve them."""
         now = datetime.datetime.now().astimezone()
@@ -135,36 +157,73 @@ class Call:
         self._ledger = services.ledger(offer.call_id, now)
         test = offer.test
         self._toolbox = generation.admit(binding.context_name, test.tools if test else REAL)
-        self._secret_keys = may_collect_keys(self._toolbox.specs)
+        asks_pin = generation.config.firewall.pin is not None
+        self._secret_keys = asks_pin or may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
-        self.line = CallControl(
-            self._ending,
-            self._transferring,
-            offer,
-            binding,
-            self._variables,
-            generation.config.destinations,
-            self._recording,
-            self._ledger,
-        )
+        self.firewall = self._make_firewall()
+        """Judges the call's acts by the operator's policy."""
+        self.line = self._make_line()
         """The line and the caller, for the call's tools."""
+        self.firewall.connect(self.line, binding.context, self._toolbox.specs)
         self.operator = self._make_operator()
         """The acts of people who watch the call."""
         self._last_words = FailureApology(
             services.apology, self.line, binding.context.on_failure, self._trouble
         )
-        self._costs = CallCosts(
-            binding.context_name,
-            generation.config.prices,
-            binding.context.budget,
-            self._ledger,
-            services.metrics,
-            self._over_budget,
-        )
+        self._costs = self._make_costs()
         self._phases = CallPhases(binding, self._variables, self._ledger, services, now, test=test)
         self._pre_call = self._phases.pre_call(generation)
+        self._reaching = self._make_reaching()
+        self._menu: CallKeyMenu | None = None
+        self._wordless: asyncio.TimerHandle | None = None
+        """Timer of callers who say no word."""
         self._started_at = now
         self.state = CallState.OFFERED
+
+    def _make_line(self) -> CallControl:
+        return CallControl(
+            self._ending,
+            self._transferring,
+            self._offer,
+            self._binding,
+            self._variables,
+            self._generation.config.destinations,
+            self._recording,
+            self._ledger,
+            self.firewall,
+            *self._make_messages(),
+        )
+
+    def _make_messages(self) -> tuple[Messages, Callbacks]:
+        """Return what takes messages, and requests to be called back."""
+        offer, services, config = self._offer, self._services, self._generation.config
+        runs = offer.test is None or offer.test.has_post_call
+        queue, book = (services.post_call, services.callbacks) if runs else (None, None)
+        outbox = Outbox(queue, offer.call_id, self._binding, self._variables, self._ledger)
+        callbacks = CallbackParts(
+            config,
+            self.context_name,
+            offer.caller_number,
+            self.firewall,
+            outbox,
+            book,
+            self._ledger,
+        )
+        messages = Messages(config.message, outbox, self._recording, self._ledger)
+        return messages, Callbacks(callbacks)
+
+    def _make_firewall(self) -> CallFirewall:
+        offer = self._offer
+        numbers = {"caller_number": offer.caller_number, "called_number": offer.called_number}
+        return CallFirewall(
+            self._generation.policy,
+            self._services.counts,
+            self._ledger,
+            self._metrics,
+            self._binding.context_name,
+            {**offer.variables, **numbers},
+            lambda: self._pre_call.data,
+        )
 
     def _make_operator(self) -> OperatorControl:
         return OperatorControl(
@@ -173,7 +232,36 @@ class Call:
             self._ledger,
             self._binding.context.listening,
             lambda: self.state is CallState.TALKING,
+            self.firewall.confirmed_by,
             secret_keys=self._secret_keys,
+            take_over=self.line.take_over,
+        )
+
+    def _make_costs(self) -> CallCosts:
+        context = self._binding.context
+        return CallCosts(
+            self._binding.context_name,
+            self._generation.config.prices,
+            context.budget,
+            self._ledger,
+            self._metrics,
+            self._over_budget,
+        )
+
+    def _make_reaching(self) -> Reaching | None:
+        """Return the beginning of an outbound call; None for an incoming one."""
+        outbound = self._offer.outbound
+        if outbound is None:
+            return None
+        introduction = fill_prompt(outbound.order.introduction, self._variables, {})
+        return Reaching(
+            outbound,
+            introduction,
+            self._offer.control,
+            self._ending,
+            self._ledger,
+            self._services.transcribe,
+            lambda error: self._metrics.internal_error("answer"),
         )
 
     @property
@@ -237,6 +325,8 @@ class Call:
             outcome, reason = await self._live()
         except LineGone:
             outcome, reason = "completed", "caller_hangup"
+        except NotReached as error:
+            outcome, reason = "not_reached", error.dialling.outcome
         except CordboardError as error:
             reason = next((name for kind, name in _REASONS if isinstance(error, kind)), reason)
             self._trouble(reason, str(error))
@@ -254,15 +344,22 @@ class Call:
         self._ending.end(outcome, reason)
 
     def close_down(self) -> None:
-        """Announce to the caller that the line is closing, then end the call."""
+        """Announce to the caller that the line is closing, then end the call; at once while an
+        outbound call has no opening yet: its agent cannot speak."""
+        if self._reaching is not None and self.state is CallState.CONNECTING:
+            self.end("shutdown", "engine_stopped")
         self._ending.after_speech("shutdown", "engine_stopped", STOPPING)
 
     def _transferring(self, on: bool) -> None:
         """Note that a transfer of the caller begins, or is over."""
         if on:
             self.state = CallState.TRANSFERRING
+            if self._reaching is not None:
+                self._reaching.settle()
         else:
             self.state = CallState.ENDING if self._ending.is_over else CallState.TALKING
+            if self._agent_lost:
+                self._go_without_agent()
 
     # Set-up.
 
@@ -285,7 +382,12 @@ class Call:
         sound = self._connect(media, conversation)
         if self._binding.context.uses_pre_call:
             await self._ending.unless_over(self._pre_call.done())
-        session = self._session(media, sound, conversation)
+        reached = None
+        if self._reaching is not None:
+            reached = await self._ending.unless_over(self._reaching.reach(sound))
+            if reached is None:
+                return self._ending.result
+        session = self._session(media, sound, conversation, reached)
         try:
             await self._ending.unless_over(self._agent_start.start(session))
         except AgentError as error:
@@ -297,10 +399,35 @@ class Call:
             return self._ending.result
         self.state = CallState.TALKING
         if not self._ending.says_farewell:
-            sound.listen(self._agent.hear)
-            conversation.begin(greets=bool(session.greeting))
+            self._begin_to_talk(sound, conversation, reached, greets=bool(session.greeting))
         self._costs.begin()
+        self._await_words()
         return await self._ending.wait(self._binding.context.max_duration_ms / 1000)
+
+    def _begin_to_talk(
+        self,
+        sound: CallSound,
+        conversation: Conversation,
+        reached: Opening | None,
+        *,
+        greets: bool,
+    ) -> None:
+        """Connect caller and agent. A voicemail gets its message, and no conversation."""
+        reaching = self._reaching
+        if reaching is not None and reached is not None and reached.kind == "message":
+            reaching.leave_message(conversation)
+            return
+        sound.listen(self._agent.hear)
+        conversation.begin(greets=greets)
+        if reaching is not None:
+            reaching.watch(conversation, partial(self._announce, conversation, sound))
+
+    def _announce(self, conversation: Conversation, sound: CallSound) -> None:
+        """Have the announcements spoken now: so far no human was there to hear them."""
+        context = self._binding.context
+        self._prove(conversation, sound, self._announcements)
+        for text in spoken_opening(context, self._announcements):
+            conversation.speech.say(Speech(text, "greeting"))
 
     def _introduce(self) -> None:
         """Record the caller, and the agent that answers."""
@@ -317,6 +444,7 @@ class Call:
                 config=self._generation.version,
                 test=self._offer.test is not None,
                 trial=self._offer.test.trial if self._offer.test is not None else "",
+                direction="in" if self._offer.outbound is None else "out",
             )
         )
         self._ledger.record(
@@ -346,6 +474,7 @@ class Call:
                 self._caller_silent,
                 self._agent_stalled,
                 self._costs.used,
+                self._heard,
             ),
             self._binding.context.silence,
             self._toolbox.known_secrets.text,
@@ -359,6 +488,7 @@ class Call:
                 self._loop.time,
                 payload=lambda: self._agent.payload,
                 tracing=tracing,
+                guard=self.firewall,
             )
         )
         return conversation
@@ -373,30 +503,92 @@ class Call:
             quiet_at=lambda: conversation.playout.quiet_at,
         )
         self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
-        self.line.connect(conversation, self._keys)
+        self.line.connect(conversation, sound, self._keys)
         self.operator.connect(conversation, sound)
         self._ending.connect(conversation, sound)
         self._recording.connect(sound)
+        self._menu = self._make_menu(conversation)
         media.on_dtmf(self._key)
+        media.on_hold(self._hold)
         return sound
 
-    def _session(self, media: Media, sound: CallSound, conversation: Conversation) -> AgentSession:
+    def _make_menu(self, conversation: Conversation) -> CallKeyMenu | None:
+        """Return the keys that the context offers, if any."""
+        menu = self._binding.context.keys
+        if menu is None:
+            return None
+        cuttable = self._binding.context.barge_in != "off"
+
+        def say(text: str, cuts: bool) -> None:
+            conversation.say_besides(Speech(text, "menu", interrupts=cuts and cuttable))
+
+        outlets = MenuOutlets(
+            say,
+            self._first_key,
+            self.line.transfer_after_speech,
+            lambda text: self._ending.after_speech("completed", "agent_hangup", text),
+            lambda error: self._metrics.internal_error("key_menu"),
+        )
+        return CallKeyMenu(menu, self._ledger, outlets)
+
+    def _session(
+        self,
+        media: Media,
+        sound: CallSound,
+        conversation: Conversation,
+        reached: Opening | None = None,
+    ) -> AgentSession:
         context = self._binding.context
         apology = APOLOGY if self._binding.problems else ""
-        greeting = opening(context.recording, context.listening, apology + context.greeting)
         saved = self._pre_call.saved()
+        outbound = self._offer.outbound
+        of_order = outbound.order.consent if outbound is not None else ""
+        parts = [
+            (kind, fill_prompt(text, self._variables, saved))
+            for kind, text in opening(context, apology + context.greeting, of_order)
+        ]
+        self._announcements = [part for part in parts if part[0] != GREETING]
+        if reached is not None:
+            parts = reached.first_words(parts)
+        self._prove(conversation, sound, parts)
         return AgentSession(
             call_id=self.call_id,
             context_name=self.context_name,
             prompt=fill_prompt(context.prompt, self._variables, saved),
-            greeting=fill_prompt(greeting, self._variables, saved),
+            greeting=" ".join(text for _, text in parts),
             toolbox=self._toolbox.specs,
             format=media.format,
             emit=conversation.take,
             speaking=lambda: conversation.playout.speaking,
             watch_playout=sound.watch,
             variables=self._variables,
+            opening=spoken_opening(context, parts),
         )
+
+    def _prove(
+        self, conversation: Conversation, sound: CallSound, parts: list[tuple[str, str]]
+    ) -> None:
+        """Have it recorded whether the caller hears those of these words that must be heard."""
+        announced = [part for part in parts if is_proven(self._binding.context, part[0])]
+        texts = dict(announced)
+        audio = f"{sound.format.encoding} {sound.format.rate}"
+
+        def heard(kind: str, audio_sha256: str) -> None:
+            version = sha256(texts[kind].encode()).hexdigest()
+            self._ledger.record(
+                events.AnnouncementHeard(kind, texts[kind], version, audio_sha256, audio)
+            )
+            if kind == CONSENT:
+                self._recording.consent_heard()
+
+        def unheard(kind: str, reason: str) -> None:
+            self._ledger.record(events.AnnouncementUnheard(kind, reason))
+
+        if announced:
+            if self._proof is not None:
+                self._proof.close()
+            self._proof = HeardProof(announced, heard, unheard)
+            conversation.playout.prove(self._proof)
 
     async def _turn_away(self, conversation: Conversation, media: Media) -> None:
         """Apologise and transfer the caller, because there is no agent; without a voice or a
@@ -408,7 +600,7 @@ class Call:
     # Events during the call.
 
     def _media_closed(self, reason: str) -> None:
-        if self.state is CallState.TRANSFERRING and reason == "transferred":
+        if self.line.transfers.gives_away and reason == "transferred":
             return  # caused by us: `transfer_after_speech` ends the call
         self.end(_OUTCOMES.get(reason, "failed"), reason)
 
@@ -418,7 +610,7 @@ class Call:
             return
         conversation.key_pressed()
         # A surplus key of a secret answers no question.
-        answers = not keys.secret_now and conversation.confirmation.press(key)
+        answers = not keys.secret_now and conversation.press(key)
         if answers:
             self._first_key()
         if answers or self._recording.consents(key):
@@ -426,9 +618,23 @@ class Call:
         else:
             keys.press(key)
 
+    def _hold(self, on: bool) -> None:
+        """Note that the caller has put us on hold, or is back."""
+        if self._conversation is not None and self._sound is not None:
+            self._sound.caller_holds(on)
+            self._conversation.caller_holds(on)
+
     def _deliver_key(self, key: str) -> None:
-        if self.state is not CallState.CONNECTING:
-            self._agent.hear_key(key)
+        if self.state is CallState.CONNECTING:
+            return
+        self._agent.hear_key(key)
+        talks = self.state is CallState.TALKING and not self._ending.says_farewell
+        if talks and self._menu is not None:
+            self._menu.press(key)
+
+    def _heard(self, understood: bool) -> None:
+        if self._menu is not None and self.state is CallState.TALKING:
+            self._menu.heard(understood)
 
     def _first_key(self) -> None:
         """Take back the prompt: a caller who presses keys does not listen any more."""
@@ -448,7 +654,10 @@ class Call:
             self._go_without_agent()
 
     def _go_without_agent(self) -> None:
-        """Apologise, then transfer the caller or hang up."""
+        """Apologise, then transfer the caller or hang up; later, if they are elsewhere now."""
+        self._agent_lost = self.line.transfers.agent_failed()
+        if self._agent_lost:
+            return
         conversation, media = self._conversation, self._media
         if conversation is not None and media is not None:
             self._ending.after(self._apologise(conversation, media))
@@ -459,6 +668,16 @@ class Call:
 
     def _caller_silent(self, goodbye: str) -> None:
         self._ending.after_speech("completed", "caller_silent", goodbye)
+
+    def _await_words(self) -> None:
+        """End the call politely if the caller says no word for too long; whom we call may."""
+        limit_ms = self._generation.config.firewall.incoming.wordless_after_ms
+        if limit_ms is not None and self._offer.test is None and self._reaching is None:
+            self._wordless = self._loop.call_later(limit_ms / 1000, self._no_words_came)
+
+    def _no_words_came(self) -> None:
+        if self._conversation is not None and not self._conversation.understood:
+            self._caller_silent(self._binding.context.silence.goodbye or WORDLESS)
 
     def _over_budget(self, goodbye: str) -> None:
         self._ending.after_speech("completed", "budget", goodbye)
@@ -476,9 +695,18 @@ class Call:
         self.state = CallState.ENDING
         self._ending.close()
         self._costs.close()
+        if self._wordless is not None:
+            self._wordless.cancel()
         if self._keys is not None:
             self._keys.close()
         self._end_conversation()
+        if self._proof is not None:
+            self._proof.close()
+        if self._reaching is not None:
+            await self._step("answer", self._reaching.close())
+        if self._menu is not None:
+            await self._step("keys", self._menu.close())
+        await self._step("takeover", self.operator.ended())
         await self._step("agent", self._agent_start.close())
         if outcome != "transferred":
             line = self._offer.control
@@ -503,6 +731,9 @@ class Call:
         self._ledger.close()
         self._metrics.calls.ended(self.context_name, self.provider_name, outcome)
         self.state = CallState.RECORDED
+        if self._offer.outbound is not None and self._reaching is not None:
+            result = self._reaching.result(outcome, reason, ended.duration_ms)
+            self._offer.outbound.finished(result)
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
         await self._step("post_call", self._phases.post_call(ended, self._pre_call.data))
         return ended

@@ -6,22 +6,34 @@ operations that need a caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import structlog
 
 from cordboard.agent_api.speech import Speech
-from cordboard.calls import events
 from cordboard.calls.binding import Binding
+from cordboard.calls.call_firewall import CallFirewall
+from cordboard.calls.callbacks import Callbacks
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.dtmf import Dtmf
 from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
-from cordboard.calls.offer import Offer, TransferTarget
+from cordboard.calls.media.sound import CallSound
+from cordboard.calls.messages import Messages
+from cordboard.calls.offer import Offer
 from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.transfer.transfers import Joined, TransferParts, Transfers
 from cordboard.config.tools.entry import TransferDestination
-from cordboard.errors import LineError, LineGone, TransferFailed
-from cordboard.tools.call_line import KeysCollected, KeysWanted
+from cordboard.errors import LineError, TransferFailed
+from cordboard.firewall.policy import By
+from cordboard.tools.call_line import (
+    CallbackResult,
+    KeysCollected,
+    KeysWanted,
+    MessageResult,
+    TransferResult,
+)
 
 log = structlog.get_logger()
 
@@ -39,9 +51,11 @@ class CallControl:
         destinations: Mapping[str, TransferDestination],
         recording: CallRecording,
         ledger: Ledger,
+        firewall: CallFirewall,
+        messages: Messages,
+        callbacks: Callbacks,
     ) -> None:
         self._ending = ending
-        self._transferring = transferring
         self.call_id = offer.call_id
         self.context_name = binding.context_name
         self.provider_name = binding.provider_name
@@ -49,14 +63,22 @@ class CallControl:
         self._control = offer.control
         self._destinations = destinations
         self._recording = recording
-        self._ledger = ledger
+        self._firewall = firewall
+        self._messages = messages
+        self._callbacks = callbacks
+        self.transfers = Transfers(
+            TransferParts(offer.control, destinations, ending, ledger, recording, transferring)
+        )
         self._conversation: Conversation | None = None
         self._keys: Dtmf | None = None
 
-    def connect(self, conversation: Conversation, keys: Dtmf) -> None:
+    def connect(self, conversation: Conversation, sound: CallSound, keys: Dtmf) -> None:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation = conversation
         self._keys = keys
+        self.transfers.connect(conversation, sound)
+        self._messages.connect(conversation)
+        self._callbacks.connect(conversation)
 
     def end_after_speech(self, reason: str) -> None:
         """Hang up when the caller has heard the agent's current speech. `reason` goes to the
@@ -64,35 +86,30 @@ class CallControl:
         log.info("agent_hangs_up", call_id=self.call_id, why=reason)
         self._ending.after_speech("completed", "agent_hangup")
 
-    async def transfer_after_speech(self, destination: str) -> None:
-        """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
-        continues."""
-        configured = self._destinations[destination]
-        if self._conversation is None:
-            raise TransferFailed("the call is not connected")
-        await self._ending.unless_over(self._conversation.playout.drained())
-        if self._ending.is_over:
-            raise LineGone("the call is over")
-        self._transferring(True)
-        try:
-            await self._control.transfer(
-                TransferTarget(
-                    destination,
-                    configured.type,
-                    configured.target,
-                    configured.context,
-                    configured.priority,
-                )
-            )
-        except LineError as error:
-            self._ledger.record(events.Transferred(destination, ok=False, error=str(error)))
-            if isinstance(error, LineGone):
-                self._ending.end("completed", "caller_hangup")
-            raise
-        finally:
-            self._transferring(False)
-        self._ledger.record(events.Transferred(destination, ok=True))
-        self._ending.end("transferred", f"transfer:{destination}")
+    async def transfer_after_speech(
+        self, destination: str, reason: str = "", by: By = "agent", *, attended: bool = True
+    ) -> TransferResult:
+        """Let the agent finish, then transfer the caller. Raises `LineError`, then the call
+        continues; `KeyError` for a destination that the call does not know. `by`: who wants it.
+        Not `attended`: blind, whatever the destination's mode, since no agent can ask a human, or
+        the person who transfers does not wait for one."""
+        if destination not in self._destinations:
+            raise KeyError(destination)
+        decision = self._firewall.transfer(destination, by)
+        if not decision.allowed:
+            raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
+        return await self.transfers.run(destination, reason, blind=not attended)
+
+    def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
+        """Connect the caller with the phone of a person who watches; `joined` is called when they
+        talk. The coroutine returns at the end of it. What is refused beforehand raises at once,
+        as in `transfer_after_speech`."""
+        if destination not in self._destinations:
+            raise KeyError(destination)
+        decision = self._firewall.transfer(destination, "operator")
+        if not decision.allowed:
+            raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
+        return self.transfers.run(destination, "", blind=False, joined=joined)
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys. Raises `LineError` when the caller is being asked something already, and
@@ -113,16 +130,33 @@ class CallControl:
         """Ask the caller for a spoken or keyed yes or no. Raises as `collect_keys` does."""
         if self._keys is None or self._conversation is None:
             raise LineError("the call is not connected")
-        if self._keys.collecting:
-            raise LineError("the caller is being asked for keys")
+        self._check_keys()
         return await self._conversation.confirm(question)
+
+    async def take_message(self, about: str) -> MessageResult:
+        """Have the caller dictate a message, and pass it on."""
+        self._check_keys()
+        return await self._messages.take(about)
+
+    async def request_callback(self, number: str, at: str, about: str) -> CallbackResult:
+        """Have the caller confirm a call-back, and note it."""
+        self._check_keys()
+        return await self._callbacks.request(number, at, about)
+
+    def _check_keys(self) -> None:
+        if self._keys is not None and self._keys.collecting:
+            raise LineError("the caller is being asked for keys")
 
     def reveal(self, reference: str) -> str | None:
         """Return the secret keys that were collected under this name."""
         return self._keys.reveal(reference) if self._keys is not None else None
 
     async def send_keys(self, keys: str) -> None:
-        """Send DTMF to the caller's side. Raises a `LineError` when the line cannot."""
+        """Send DTMF to the caller's side. Raises a `LineError` when the line cannot, or the
+        firewall refuses."""
+        decision = self._firewall.keys(keys)
+        if not decision.allowed:
+            raise LineError(f"the firewall refused the keys ({decision.rule})")
         await self._control.dtmf(keys)
 
     def say(self, text: str) -> None:

@@ -15,11 +15,15 @@ from cordboard.agent_api.agent import Agent
 from cordboard.calls.bare_calls import BARE, BARE_BUDGET, BARE_BUSY, BARE_RATE, BareCalls
 from cordboard.calls.binding import Binding, bind
 from cordboard.calls.call import Call
+from cordboard.calls.call_firewall import judge_dialling, local_now
 from cordboard.calls.ending import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
+from cordboard.calls.outbound_order import OutboundResult
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.errors import CordboardError, LineError
+from cordboard.firewall.counts import Direction, LiveCall
+from cordboard.firewall.policy import ALLOWED, Decision, Facts, IncomingAct, Policy
 from cordboard.generation.generation import Generation
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.limited_log import LimitedLog
@@ -30,6 +34,10 @@ FAREWELL = 6.0
 """Seconds at the end of the grace period in which the remaining callers hear a farewell."""
 
 
+ATTESTATION = "CORDBOARD_ATTESTATION"
+"""Channel variable with the STIR/SHAKEN attestation of the caller's number; the dialplan sets
+it."""
+BLOCKED, CAPPED = "blocked", "capped"
 BUSY, OVERLOADED, DRAINING = "busy", "overloaded", "draining"
 NO_AGENT, INTERNAL_ERROR = "no_agent", "internal_error"
 DIALPLAN_STATUS: Mapping[str, str] = {
@@ -41,6 +49,8 @@ DIALPLAN_STATUS: Mapping[str, str] = {
     BARE_BUSY: "busy",
     BARE_RATE: "busy",
     BARE_BUDGET: "busy",
+    BLOCKED: "unavailable",
+    CAPPED: "busy",
 }
 """Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
 IN_WORDS: Mapping[str, str] = {
@@ -53,6 +63,8 @@ IN_WORDS: Mapping[str, str] = {
     BARE_RATE: "too many calls without ARI began in a minute (audiosocket.calls_per_minute)",
     BARE_BUDGET: "the day's calls without ARI are used up (audiosocket.max_minutes_per_day, "
     "audiosocket.max_cost_per_day)",
+    BLOCKED: "the firewall takes no calls of this caller (firewall.incoming)",
+    CAPPED: "a cap of the firewall is used up (firewall.incoming)",
 }
 """Reasons for a refusal, for people."""
 
@@ -206,6 +218,11 @@ class CallRegistry:
             return
         try:
             binding = bind(offer, generation.config)
+            decision = self._judged(offer, binding, generation.policy)
+            if not decision.allowed:
+                reason = CAPPED if decision.rule.startswith("cap.") else BLOCKED
+                await self._refuse(offer, reason, f"{decision.rule}: {decision.why}")
+                return
             agent = open_agent(binding)
             call = Call(offer, binding, generation, agent, self._services)
         except CordboardError as error:
@@ -221,13 +238,53 @@ class CallRegistry:
             self.bare.begin(call)
         self._idle.clear()
         self._services.metrics.calls.started()
+        counted = self._count(call, generation.policy)
         try:
             await call.run()
         finally:
+            if counted is not None:
+                self._services.counts.end(counted, local_now())
             del self._calls[offer.call_id]
             self.bare.end(call)
             if not self._calls:
                 self._idle.set()
+
+    def _judged(self, offer: Offer, binding: Binding, policy: Policy) -> Decision:
+        """Return the firewall's decision about a caller, or about whom we call; tests by people are
+        always allowed."""
+        if offer.test is not None:
+            return ALLOWED
+        now, counts = local_now(), self._services.counts
+        if offer.outbound is not None:
+            # Again: since it was placed, other calls may have used up a cap.
+            number = offer.outbound.order.number
+            decision = judge_dialling(policy, counts, number, binding.context_name, now)
+            if not decision.allowed:
+                self._services.metrics.calls.firewall_refused("outbound", decision.rule)
+            return decision
+        caller = policy.caller(offer.caller_number)
+        names = {"caller": caller, "context": binding.context_name, "total": ""}
+        facts = Facts(
+            now,
+            offer.caller_number,
+            binding.context_name,
+            used=lambda direction, scope: counts.used(direction, scope, names[scope], now),
+        )
+        act = IncomingAct(offer.variables.get(ATTESTATION, "").strip())
+        decision = policy.decide(act, facts)
+        if not decision.allowed:
+            self._services.metrics.calls.firewall_refused("incoming", decision.rule)
+        return decision
+
+    def _count(self, call: Call, policy: Policy) -> LiveCall | None:
+        """Count a call for the caps; None for a test."""
+        offer = call.offer
+        if offer.test is not None:
+            return None
+        caller = policy.caller(offer.caller_number)
+        counts = self._services.counts
+        direction: Direction = "in" if offer.outbound is None else "out"
+        return counts.begin(direction, caller, call.context_name, local_now(), lambda: call.cost)
 
     def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
         """Return the reason to refuse an offer; empty when it is accepted. A bare call has a
@@ -255,3 +312,5 @@ class CallRegistry:
         else:
             log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
         await turn_away(offer, reason, self._services.metrics.internal_error)
+        if offer.outbound is not None:
+            offer.outbound.finished(OutboundResult(offer.call_id, "refused", reason))

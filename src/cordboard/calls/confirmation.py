@@ -59,11 +59,16 @@ class Answer:
 class _Asking:
     """One question waiting for its answer."""
 
-    def __init__(self, question: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, question: str, again: str, loop: asyncio.AbstractEventLoop, *, needs_key: bool
+    ) -> None:
         self.question = question
+        self.again_text = again
+        self.needs_key = needs_key
+        """A spoken yes is not enough."""
         self.done: asyncio.Future[Answer] = loop.create_future()
         self.speech = Speech(question, "approval")
-        """The latest sentence: the question, or `AGAIN`."""
+        """The latest sentence: the question, or the one that asks again."""
         self.again = False
         """It was asked for the second time."""
         self.heard = False
@@ -86,14 +91,15 @@ class Confirmation:
         self._asking: _Asking | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
+        self._on_hold = False
 
     @property
     def active(self) -> bool:
         """True if a question is waiting for its answer."""
         return self._asking is not None
 
-    async def ask(self, question: str) -> Answer:
-        """Ask, and wait for the answer.
+    async def ask(self, question: str, again: str = AGAIN, *, needs_key: bool = False) -> Answer:
+        """Ask, and wait for the answer. `needs_key`: only a key can say yes; a voice can say no.
 
         Raises `LineError` when another question is waiting, `LineGone` when the call ends.
         """
@@ -101,7 +107,8 @@ class Confirmation:
             raise LineGone("the call is over")
         if self._asking is not None:
             raise LineError("the caller is being asked something else")
-        asking = self._asking = _Asking(question, self._loop)
+        asking = _Asking(question, again, self._loop, needs_key=needs_key)
+        self._asking = asking
         try:
             self._speak(asking, question)
             return await asking.done
@@ -121,6 +128,21 @@ class Confirmation:
         if self._asking is not None:
             self._wait_until(self._asking, self._loop.time() + PATIENCE)
 
+    def caller_holds(self, on: bool) -> None:
+        """Stop the patience while the caller has us on hold. A question that they had heard before
+        it is asked again afterwards."""
+        self._on_hold = on
+        asking = self._asking
+        if asking is None or asking.done.done():
+            return
+        if on and self._timer is not None:
+            self._timer.cancel()
+        elif not on and asking.speech.over:
+            self._speak(asking, asking.question)
+        elif not on:
+            asking.latest = self._loop.time() + LONGEST
+            self._wait_until(asking, self._loop.time() + PATIENCE)
+
     def interrupted(self) -> None:
         """Note that the unheard sound is about to be taken back."""
         asking = self._asking
@@ -133,7 +155,8 @@ class Confirmation:
         if asking is None or asking.done.done():
             return
         if asking.answers:
-            self._take(asking, Answer(read_yes_or_no(text), "voice"))
+            yes = read_yes_or_no(text)
+            self._take(asking, Answer(None if yes and asking.needs_key else yes, "voice"))
         elif asking.lost:
             self._speak(asking, asking.question)
 
@@ -169,13 +192,15 @@ class Confirmation:
             asking.done.set_result(answer)
             return
         asking.again = True
-        self._speak(asking, AGAIN if self._is_heard(asking) else asking.question)
+        self._speak(asking, asking.again_text if self._is_heard(asking) else asking.question)
 
     def _wait_until(self, asking: _Asking, until: float) -> None:
         asking.until = until
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(min(until, asking.latest), self._look)
+            self._timer = None
+        if not self._on_hold:
+            self._timer = self._loop.call_at(min(until, asking.latest), self._look)
 
     def _look(self) -> None:
         """Check the patience, which counts from the end of all sound of both sides. Sound that

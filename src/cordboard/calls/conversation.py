@@ -47,7 +47,8 @@ from cordboard.agent_api.agent import (
 from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.calls.confirmation import Answer, Confirmation, QuestionOutlets
-from cordboard.calls.floor import Floor
+from cordboard.calls.dictation import Dictated, Dictation
+from cordboard.calls.floor import Floor, Owed
 from cordboard.calls.interruption import Interruption
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout
@@ -82,6 +83,8 @@ class Endings:
     """The agent does not answer any more."""
     used: Callable[[Usage], None] = lambda _: None
     """The agent has used something that costs money."""
+    heard: Callable[[bool], None] = lambda _: None
+    """A turn of the caller had an understood word, or had none, or did not come when asked for."""
 
 
 @dataclass(slots=True)
@@ -118,6 +121,16 @@ class Conversation:
         """Set while the agent has no more sound to hand over."""
         self._answered.set()
         self._over = False
+        self._present = asyncio.Event()
+        """Set unless the caller has put us on hold."""
+        self._present.set()
+        self._held_at = 0.0
+        """Loop time at which the hold began."""
+        self._after_hold = silence.after_hold
+        self.understood = False
+        """True once the caller has said a word that was understood, or pressed a key."""
+        self._said_by = ""
+        """`human` while a human is asked in a consultation; empty: the caller is with the agent."""
         self._last_turn = 0
         """Number of the caller's last turn."""
         self._troubles: Counter[str] = Counter()
@@ -130,6 +143,7 @@ class Conversation:
         self.speech = self._make_speech_queue()
         self.tools = self._make_tools()
         self.confirmation = self._make_confirmation()
+        self._dictation: Dictation | None = None
         self._overlap = Interruption(self.playout, ledger, metrics)
         self._watch = self._make_silence_watch(silence)
 
@@ -188,10 +202,12 @@ class Conversation:
         is not asked any more."""
         self.speech.begin_farewell()
         self._watch.end()
-        if self.confirmation.active:
+        if self.confirmation.active or self._dictation is not None:
             self._agent.listen_aside(None)
-        self.confirmation.close()
+        self._close_questions()
         self._overlap.dismiss(self._loop.time(), "undecided")
+        if self._floor.caller_holds:
+            self.playout.caller_holds(False)  # a farewell does not wait for them
 
     def say_without_agent(self, speech: Speech, sound: bytes) -> None:
         """Send the caller this sound of the engine's own voice, because the agent cannot speak.
@@ -212,14 +228,49 @@ class Conversation:
 
     def key_pressed(self) -> None:
         """Note that the caller pressed a key: they are still there."""
+        self.understood = True
         self._watch.key()
 
     def caller_enters(self, on: bool) -> None:
         """Note that a tool begins (or ends) to wait for keys of the caller: no filler disturbs
         that."""
         self._floor.caller_is_asked = on
-        self._watch.caller_is_asked()
+        self._watch.restart()
         self.speech.look()
+
+    def caller_holds(self, on: bool) -> None:
+        """Note that the caller has put us on hold, or is back. Speech waits for them, and no
+        timeout of the conversation runs meanwhile; tools do."""
+        floor = self._floor
+        if on is floor.caller_holds or floor.ending or self._over:
+            return
+        now, waits = self._loop.time(), self.playout.speaking or self.confirmation.active
+        floor.caller_holds = on
+        if on:
+            self._overlap.dismiss(now, "undecided")
+            self._held_at = now
+            self._present.clear()
+            self._ledger.record(events.HoldBegan(), now)
+        else:
+            self._present.set()
+            held_ms = round((now - self._held_at) * 1000)
+            self._ledger.record(events.HoldEnded(held_ms), now)
+        self.playout.caller_holds(on)
+        self.confirmation.caller_holds(on)
+        if on:
+            self._watch.restart()
+        else:
+            self._watch.caller_returns()
+            owes = waits or floor.caller_is_asked or floor.owed is not Owed.NOTHING
+            if self._after_hold and not owes and not self.tools.running:
+                self.speech.say(Speech(self._after_hold, "reprompt"))
+        self.speech.look()
+
+    async def heard_by_caller(self) -> None:
+        """Wait until the caller, who may have us on hold, has heard everything said so far."""
+        while self.playout.speaking or not self._present.is_set():
+            await self._present.wait()
+            await self.playout.drained()
 
     async def confirm(self, question: str) -> bool | None:
         """Ask the caller for a yes or a no; None is neither. Meanwhile the agent does not answer.
@@ -246,12 +297,81 @@ class Conversation:
         event = events.ToolApproval(question, given, round(seconds * 1000), answer.by)
         self._ledger.record(event)
         self._metrics.tools.approval(given)
+        self._asked(answered=bool(answer.by))
+
+    async def dictate(self, prompt: str, pause: float, longest: float) -> Dictated:
+        """Say the prompt and collect the caller's words, until they are quiet for `pause` seconds,
+        press a key, or `longest` seconds are over. Meanwhile the agent does not answer. Raises as
+        `confirm` does; a call that ends meanwhile ends it with the words so far."""
+        if self._floor.ending or self._over:
+            raise LineGone("the call is ending")
+        if self._floor.caller_is_asked:
+            raise LineError("the caller is being asked something else")
+        dictation = self._dictation = Dictation(
+            pause, longest, lambda: self.playout.quiet_at, lambda: self._floor.caller_speaks
+        )
+        self._agent.listen_aside(dictation.hear, yes_or_no=False)
+        self.caller_enters(True)
+        try:
+            self.speech.say(Speech(prompt, "approval"))
+            return await dictation.done()
+        finally:
+            self._dictation = None
+            self._asked(answered=True)
+
+    def press(self, key: str) -> bool:
+        """Take a key. True if it answers a question, or ends what the caller dictates."""
+        if self._dictation is not None:
+            self._dictation.press()
+            return True
+        return self.confirmation.press(key)
+
+    def _asked(self, *, answered: bool) -> None:
+        """Have the agent listen again: the caller was asked. If they have answered, the agent owes
+        them the outcome of its tool call."""
         if not self._over:
             self._agent.listen_aside(None)
-            if answer.by and self.tools.running:
+            if answered and self.tools.running:
                 self._floor.caller_answered()
                 self._watch.caller_answered()
             self.caller_enters(False)
+
+    def _close_questions(self) -> None:
+        self.confirmation.close()
+        if self._dictation is not None:
+            self._dictation.close(self.partial)
+
+    def consult(self, on: bool) -> None:
+        """Note that the caller waits elsewhere (or is back): the agent answers no turn, nothing is
+        said into their absence, and it owes them the outcome of its tool call afterwards."""
+        if on:
+            self._agent.listen_aside(self.confirmation.hear)
+            self.caller_enters(True)
+        elif not self._over:
+            self._said_by = ""
+            self.hush()
+            self._asked(answered=True)
+
+    async def brief(self, text: str, again: str, *, needs_key: bool) -> bool | None:
+        """Ask the other party of a consultation, who is with the agent now, for a yes or a no."""
+        self._said_by = "human"
+        return (await self.confirmation.ask(text, again, needs_key=needs_key)).yes
+
+    async def tell(self, text: str) -> None:
+        """Say a sentence in a consultation; returns when it was heard, or will not be."""
+        over = self._loop.create_future()
+
+        def changed(speech: Speech) -> None:
+            if speech.over and not over.done():
+                over.set_result(None)
+
+        self.speech.say(Speech(text, "approval", changed))
+        await over
+
+    def hush(self) -> None:
+        """Take back the sound that is not heard yet."""
+        if self.playout.speaking:
+            self.take(Interrupted(self._loop.time()))
 
     def check_operator(self, speech: Speech) -> None:
         """Raise `LineError` if an operator's sentence may not be spoken now."""
@@ -260,8 +380,9 @@ class Conversation:
         if speech.interrupts and self._floor.caller_is_asked:
             raise LineError("a tool waits for the caller's answer: it cannot be interrupted")
 
-    def say_for_operator(self, speech: Speech) -> None:
-        """Have the agent say an operator's sentence (`check_operator`)."""
+    def say_besides(self, speech: Speech) -> None:
+        """Have the agent say a sentence of an operator (`check_operator`) or of the key menu, after
+        its present answer or in place of it."""
         if speech.interrupts:
             self.take(Interrupted(self._loop.time()))
         self.speech.say(speech)
@@ -278,9 +399,11 @@ class Conversation:
         A tool that changes the world has `grace` seconds to finish; `tools.ended` waits for it.
         """
         self._write_down()
+        for cut in self.playout.unheard():
+            self._ledger.record(events.CutOff(cut.turn, cut.heard, cut.heard_ms))
         self._over = True
         self._watch.end()
-        self.confirmation.close()
+        self._close_questions()
         self._overlap.close()
         self.tools.end(grace)
         self.speech.end()
@@ -346,6 +469,8 @@ class Conversation:
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
                 self.confirmation.caller_started()
+                if self._dictation is not None:
+                    self._dictation.caller_started()
                 self._floor.caller_started(self.playout.queued_ms)
                 self._watch.caller_started()
             case CallerStopped(turn, last_speech_at, at):
@@ -355,20 +480,27 @@ class Conversation:
                 owes = self._floor.caller_stopped(turn)
                 self._watch.caller_stopped(last_speech_at, owes_answer=owes)
                 self.confirmation.caller_stopped()
+                if self._dictation is not None:
+                    self._dictation.caller_stopped()
                 self.speech.look()
             case CallerPartial(text):
                 self.partial = text
             case CallerText(turn, text, at, confidence, understood):
                 self.partial = ""
                 self._latency.text(turn, at)
-                heard = events.Heard(turn, text, round(confidence, 3), understood)
+                heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)
+                self.understood = self.understood or bool(text)
                 self._floor.caller_text(turn, text)
                 self._watch.caller_text(text)
+                if not self._floor.caller_waits:
+                    self._endings.heard(bool(text))
 
     def _note_silence(self, kind: SilenceKind, silent: float, text: str = "") -> None:
         self._ledger.record(events.Silence(kind, round(silent * 1000), text))
         self._metrics.conversations.silence(kind, silent)
+        if kind == "reprompt":
+            self._endings.heard(False)
 
     def _tools_failed(self, reason: str) -> None:
         if not self._over:
@@ -447,7 +579,7 @@ class Conversation:
         """Hold our speech while a voice is over it; resume if the voice was not an interruption."""
         match event:
             case OverlapBegan(at, onset_at):
-                if not self._floor.ending:
+                if not (self._floor.ending or self._floor.caller_holds):
                     self._overlap.begin(at, onset_at)
             case OverlapDismissed(at, why):
                 self._overlap.dismiss(at, why)

@@ -134,7 +134,7 @@ class Dtmf:
             if wanted.secret:
                 self._end_secret()
         keys = "".join(collection.keys)
-        if not wanted.secret:
+        if not (wanted.secret and wanted.kept):
             return KeysCollected(keys, ended_by)
         reference = f"keys-{len(self._vault) + 1}"
         self._vault[reference] = keys

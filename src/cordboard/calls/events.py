@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from cordboard.observe.conversation_metrics import Stage
+from cordboard.privacy.redaction import CallRedaction
 
 SCHEMA = 1
 """Version of the ledger's schema, in its first line."""
@@ -53,6 +54,8 @@ class Offered(LedgerEvent):
     """True if a person made the call or conversation to try the agent; statistics leave it out."""
     trial: str = ""
     """Id of the trial that it ran on (`docs/trials.md`); empty for the configuration in force."""
+    direction: str = "in"
+    """`out` for a call that the engine places: the caller's number is then the called one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Refused(LedgerEvent):
     called_number: str
     reason: str
     """As in `ai_agent_refused_offers_total`: `draining`, `busy`, `overloaded`, `no_agent`,
-    `internal_error`, `bare_busy`, `bare_rate` or `bare_budget`."""
+    `internal_error`, `bare_busy`, `bare_rate`, `bare_budget`, `blocked` or `capped`."""
     error: str = ""
     """Details, for example why no agent was ready."""
     external_id: str = ""
@@ -99,6 +102,49 @@ class Connected(LedgerEvent):
     """Audio flows both ways."""
 
     type = "call.connected"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialled(LedgerEvent):
+    """An outbound call was dialled, and this is how that ended."""
+
+    type = "line.dialled"
+    outcome: str
+    """`answered`, `busy`, `no_answer`, `declined`, `unavailable`, `unknown_number`, `redirected`
+    (not followed), `cancelled` or `failed`."""
+    took_ms: int
+    rang: bool = False
+    """True if the other side reported that it rings."""
+    cause: int = 0
+    """ITU-T Q.850 cause; 0: none."""
+    sip: int = 0
+    """Status of the SIP answer; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJudged(LedgerEvent):
+    """An outbound call was answered, and this is by whom or what, as it seems now."""
+
+    type = "call.answer"
+    answer: str
+    """`human`, `voicemail`, `screening` (a machine that asks who calls), `ivr` (a menu of keys),
+    `fax`, `intercept` (the number is not in service), `busy_tone`, `ringback`, `silence` or
+    `machine` (which kind is not known)."""
+    by: str
+    """`sound`, `words` or `beep`."""
+    heard_ms: int
+    """Length of the sound that was judged."""
+    revised: bool = False
+    """True if it replaces an earlier verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSent(LedgerEvent):
+    """The engine sent keys of the order's script to a menu."""
+
+    type = "line.keys"
+    keys: str
+    """Without the pauses between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +188,8 @@ class Heard(LedgerEvent):
     confidence: float
     understood: str = ""
     """The same text with misheard names corrected; empty if nothing was corrected."""
+    said_by: str = ""
+    """`human`: the words are of the human who was asked to take the call; empty: the caller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +201,17 @@ class Key(LedgerEvent):
     """`0` to `9`, `*`, `#`, `A` to `D`; `*` for each secret key."""
     secret: bool = False
     """True for a key of a secret input (`collect_digits`): the key itself is not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChosen(LedgerEvent):
+    """The caller's key was one that the context offers; the engine acts."""
+
+    type = "caller.key_chosen"
+    act: str
+    """`transfer`, `say` or `hang_up`."""
+    destination: str = ""
+    """Of a transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +246,15 @@ class OperatorHint(LedgerEvent):
     type = "operator.hint"
     who: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTakeover(LedgerEvent):
+    """An operator takes the call over to a phone; `transfer.step` says how it goes."""
+
+    type = "operator.takeover"
+    who: str
+    destination: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +343,34 @@ class BargedIn(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class CutOff(LedgerEvent):
+    """The call ended before the caller had heard all of the agent's answer."""
+
+    type = "agent.cut_off"
+    turn: int
+    heard: str
+    """The part of this turn's answer that the caller had heard, to the word."""
+    heard_ms: int = 0
+    """Duration of the heard part."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBegan(LedgerEvent):
+    """The caller put the call on hold: the agent hears nothing of it, and its speech waits."""
+
+    type = "line.hold_began"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldEnded(LedgerEvent):
+    """The caller is back."""
+
+    type = "line.hold_ended"
+    held_ms: int
+    """Duration of the hold."""
+
+
+@dataclass(frozen=True, slots=True)
 class Silence(LedgerEvent):
     """Neither side was heard for too long, and the engine reacted."""
 
@@ -341,7 +437,8 @@ class ToolAnswered(LedgerEvent):
     message: str
     took_ms: int
     reason: str = ""
-    """Reason of a refusal: `not_in_toolbox`, `arguments`, `limit`, `duplicate` or `approval`."""
+    """Reason of a refusal: `not_in_toolbox`, `arguments`, `firewall`, `limit`, `duplicate` or
+    `approval`."""
     source: str = "run"
     """The origin of the answer: `run`; `cache`, a kept answer; `joined`, the run of an equal tool
     call; `late`, a run for which an earlier tool call had stopped waiting."""
@@ -369,6 +466,35 @@ class ToolLate(LedgerEvent):
     """True if the caller heard the answer."""
     waited_ms: int = 0
     """Time from the answer until it was spoken, or until the call was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirewallRefused(LedgerEvent):
+    """The telephone firewall refused an act (docs/firewall.md)."""
+
+    type = "firewall.refused"
+    act: str
+    """`tool`, `transfer`, `keys` or `callback`."""
+    name: str
+    """The tool or destination; empty for keys."""
+    rule: str
+    """The rule that refused, such as `number.class`."""
+    why: str
+    """Reason in words, without a number."""
+    ask_id: str = ""
+    """For a tool: the `ask_id` of the tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerVerified(LedgerEvent):
+    """The caller tried to prove who they are, or an operator vouched for them."""
+
+    type = "caller.verified"
+    proof: str
+    """`pin` or `operator`."""
+    ok: bool
+    who: str = ""
+    """The operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +547,34 @@ class Answered(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class AnnouncementHeard(LedgerEvent):
+    """The caller has heard an announcement to its end: the mark behind its sound was reached."""
+
+    type = "announcement.heard"
+    kind: str
+    """`disclosure` (`contexts.*.disclosure`) or `consent` (`recording.consent`)."""
+    text: str
+    text_sha256: str
+    """Of the text as it was to be spoken: its version."""
+    audio_sha256: str
+    """Of the sound that was sent, from the first sample of the greeting to the end of the sentence
+    with the last word, in the format `audio`."""
+    audio: str
+    """Encoding and samples per second, such as `ulaw 8000`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementUnheard(LedgerEvent):
+    """It is not proven that the caller has heard an announcement."""
+
+    type = "announcement.unheard"
+    kind: str
+    reason: str
+    """`cut`: the caller interrupted it, or it was taken back; `other_words`: the service spoke
+    other words; `not_spoken`: the greeting or the call was over before."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordingStarted(LedgerEvent):
     """The recording begins; the file begins at this moment."""
 
@@ -435,9 +589,12 @@ class RecordingStarted(LedgerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RecordingDeclined(LedgerEvent):
-    """The call was not recorded, because the caller did not press the key of consent."""
+    """The call was not recorded, because the caller did not press the key of consent, or has not
+    heard the sentence of consent to its end."""
 
     type = "recording.declined"
+    reason: str = "no_key"
+    """`no_key` or `consent_not_heard`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +622,22 @@ class RecordingStopped(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TransferStep(LedgerEvent):
+    """A transfer is at this step. Keys between `briefing` and the next step are those of the human
+    who was called."""
+
+    type = "transfer.step"
+    destination: str
+    step: str
+    """`holding`: the caller waits; `ringing`: the human is called; `briefing`: they are asked;
+    `introducing`: all three hear each other; `joined`: caller and human talk without the agent;
+    `parting`: the caller hung up, and the human hears so; `returning`: the caller goes back to the
+    agent; `over`; `away`: the caller is in the dialplan, and may come back; `back`: they are."""
+    detail: str = ""
+    """The cause; of `joined` whether the recording goes on; of `back` the dialplan's status."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transferred(LedgerEvent):
     """A transfer was attempted."""
 
@@ -472,6 +645,49 @@ class Transferred(LedgerEvent):
     destination: str
     ok: bool
     error: str = ""
+    outcome: str = ""
+    """`accepted`, `busy`, `no_answer`, `declined`, `unavailable`, `machine`, `cancelled` or
+    `failed`. A blind transfer without a way back is `accepted` when the dialplan has the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTaken(LedgerEvent):
+    """A caller was asked for a message (docs/messages.md)."""
+
+    type = "message.taken"
+    outcome: str
+    """`confirmed`; `unconfirmed`: handed over without a clear yes, such as after a hang-up;
+    `rejected`: the caller said no to each reading; `empty`: no words were understood."""
+    text: str
+    """The caller's words."""
+    about: str
+    """Whom it is for and what it is about, in the agent's words."""
+    tries: int
+    """Number of dictations."""
+    path: str = ""
+    """The file with the caller's voice, relative to `calls.directory`; empty: not recorded."""
+    from_ms: int = 0
+    """Begin of the message in that file."""
+    to_ms: int = 0
+    written: bool = False
+    """True if it was on the disk, in the queue of the steps after calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackRequested(LedgerEvent):
+    """A caller wants to be called back (docs/messages.md)."""
+
+    type = "callback.requested"
+    outcome: str
+    """`noted`; `no_number`, `other_number`, `not_allowed` (by the firewall), `do_not_call`,
+    `no_time`, `closed`, `not_confirmed` (by the caller), `failed`."""
+    number: str
+    at: str
+    """The promised time, in ISO 8601."""
+    about: str
+    """The caller's concern, in the agent's words."""
+    way: str = ""
+    """`queue`: the engine calls; `post`: the tools of `deliver` got it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,29 +733,68 @@ class Ended(LedgerEvent):
 
     type = "call.ended"
     outcome: str
-    """`completed` (either side hung up), `transferred`, `failed`, `shutdown`, or `killed`: the
-    engine was killed, and the next one has written this line."""
+    """`completed` (either side hung up), `transferred`, `failed`, `shutdown`, `not_reached` (an
+    outbound call without an answer), or `killed`: the engine was killed, and the next one has
+    written this line."""
     reason: str
     """`caller_hangup`, `agent_hangup`, `operator_hangup` (by the admin port), `caller_silent`,
-    `max_duration`, `budget`; `transfer:` and the destination, `transferred` (in the PBX, not by
-    the engine); `engine_stopped`, `engine_killed`; `agent_failed`, `media_failed` (the audio never
-    started), `media_lost`, `asterisk_lost`, `line_failed` or `internal_error`."""
+    `max_duration`, `budget`; `transfer:` and the destination (also when a human had the caller),
+    `transferred` (in the PBX, not by the engine); `engine_stopped`, `engine_killed`;
+    `agent_failed`, `media_failed` (the audio never started), `media_lost`, `asterisk_lost`,
+    `line_failed` or `internal_error`. Outbound: `voicemail_message` (it was left), `voicemail`,
+    `machine`, `ivr`, `fax`, `intercept` or `busy_tone` answered and was hung up on; with
+    `not_reached`, the outcome of `line.dialled`."""
     duration_ms: int
     cost: float | None = None
     """Sum of all `agent.used` with a known cost; null if none is known."""
     currency: str = ""
 
 
+_FACTS = frozenset(
+    "act amounts ask_id audio audio_sha256 call_id called_number caller_number config context "
+    "currency destination external_id format generation kind missing_tools model name outcome "
+    "parent path provider source started_at status steps text_sha256 tool tools trial version "
+    "where who why".split()
+)
+"""Fields that hold no words of the conversation and stay as they are."""
+
+
+def redacted(event: LedgerEvent, redaction: CallRedaction) -> LedgerEvent:
+    """Return an event without the personal data that no record may have. Fields of all events go
+    through here, those of `_FACTS` excepted."""
+    if isinstance(event, Key):
+        return Key("*", secret=True) if redaction.hides_keys else event
+    changed = {}
+    for name in _TEXTS[event.type]:
+        value = getattr(event, name)
+        if value and (clean := redaction.data(value)) is not value:
+            changed[name] = clean
+    return dataclasses.replace(event, **changed) if changed else event  # type: ignore[type-var]
+
+
 EVENTS: tuple[type[LedgerEvent], ...] = (
-    Offered, Refused, Bound, Connected, PreCallDone, SpeechBegan, TurnEnded, Heard, Key, Answering,
-    OperatorSaid, OperatorHint, OperatorHangup, Flagged, Listened, AudioStarted, AudioEnded, Held,
-    Resumed, BargedIn, Silence, ToolCalled, ToolApproval,
-    ToolFiller, ToolAnswered, ToolLate, Latency, Answered, Transferred, RecordingStarted,
-    RecordingDeclined, RecordingPaused, RecordingResumed, RecordingStopped, AgentUsed, Trouble,
-    Gap, Ended,
+    Offered, Refused, Bound, Connected, PreCallDone, Dialled, AnswerJudged, KeysSent,
+    SpeechBegan, TurnEnded, Heard, Key, KeyChosen, Answering,
+    OperatorSaid, OperatorHint, OperatorTakeover, OperatorHangup, Flagged, Listened,
+    AudioStarted, AudioEnded, Held,
+    Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, Silence, ToolCalled, ToolApproval,
+    ToolFiller, ToolAnswered, ToolLate, FirewallRefused, CallerVerified, Latency, Answered,
+    TransferStep, Transferred, MessageTaken, CallbackRequested, AnnouncementHeard,
+    AnnouncementUnheard, RecordingStarted, RecordingDeclined, RecordingPaused, RecordingResumed,
+    RecordingStopped, AgentUsed, Trouble, Gap, Ended,
 )  # fmt: skip
 """Every event, roughly in the order in which they occur in a call."""
 _BY_TYPE: Mapping[str, type[LedgerEvent]] = MappingProxyType({kind.type: kind for kind in EVENTS})
+_NUMBERS = ("int", "float", "bool", "int | None", "float | None")
+_TEXTS = {
+    kind.type: tuple(
+        each.name
+        for each in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if each.name not in _FACTS and each.type not in _NUMBERS
+    )
+    for kind in EVENTS
+}
+"""Fields of an event that may hold words."""
 
 
 def event_of(line: Mapping[str, Any]) -> LedgerEvent | None:

@@ -82,7 +82,7 @@ class FailureApology:
         if self._destination is None:
             return
         try:
-            await self._line.transfer_after_speech(self._destination)
+            await self._line.transfer_after_speech(self._destination, by="engine", attended=False)
         except LineError as error:
             self._trouble("on_failure", str(error))
 

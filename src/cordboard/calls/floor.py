@@ -46,6 +46,8 @@ class Floor:
         """The caller is speaking, as far as is known."""
         self.caller_is_asked = False
         """A tool, or the desk, waits for keys or an answer of the caller."""
+        self.caller_holds = False
+        """The caller has put us on hold."""
         self.ending = False
         """The call is ending: only its farewell may be spoken."""
         self._agent_spoke = False
@@ -57,7 +59,12 @@ class Floor:
     @property
     def free(self) -> bool:
         """True if a filler would not disturb the caller."""
-        return not (self.caller_speaks or self.caller_is_asked or self.ending)
+        return not (self.caller_speaks or self.caller_waits or self.ending)
+
+    @property
+    def caller_waits(self) -> bool:
+        """True if no silence of the caller counts: they are being asked, or have us on hold."""
+        return self.caller_is_asked or self.caller_holds
 
     # The caller.
 

@@ -16,7 +16,7 @@ from cordboard import private_files
 
 log = structlog.get_logger()
 
-_OWN = ("????-??-??", "history", "open", "post_call", "usage")
+_OWN = ("????-??-??", "certificates", "history", "open", "post_call", "usage")
 """The engine's folders in the directory."""
 
 

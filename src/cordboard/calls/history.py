@@ -17,8 +17,13 @@ from typing import Any
 import orjson
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 LedgerLine = Mapping[str, Any]
+
+
+_CUTS = ("agent.interrupted", "agent.cut_off")
+"""Events after which the rest of an answer was not heard."""
 
 
 @dataclass(slots=True)
@@ -130,7 +135,7 @@ class Turn:
     answer: list[str] = field(default_factory=list)
     """The sentences that the agent was about to speak."""
     said: list[str] = field(default_factory=list)
-    """The agent's sentences; only the heard part of a sentence that the caller cut."""
+    """The agent's sentences; only the heard part of a sentence that was cut."""
     spoke_ms: int | None = None
     """Time when the agent was about to speak its last sentence."""
     answer_start_ms: int | None = None
@@ -139,6 +144,8 @@ class Turn:
     """Time when the caller had heard the whole answer, or interrupted it."""
     interrupted: str | None = None
     """The heard part of the answer, if the caller interrupted it."""
+    cut: bool = False
+    """True if the caller interrupted the answer, or the call ended, before all of it was heard."""
     tools: list[ToolUse] = field(default_factory=list)
     latency: Mapping[str, int] = field(default_factory=dict)
     """`vad_ms`, `endpoint_ms`, `stt_ms`, `brain_ms`, `tts_ms`, `wire_ms`, `total_ms`."""
@@ -229,8 +236,8 @@ class CallHistory:
         return turn.filled and turn.answer_ms is None
 
     def transcript(self) -> list[tuple[str, str]]:
-        """Return (`caller` | `agent`, text) in order; of an interrupted answer only the heard
-        part."""
+        """Return (`caller` | `agent`, text) in order; of an answer that was cut only the
+        heard part."""
         spoken = [
             line
             for _, turn in sorted(self.turns.items())
@@ -239,9 +246,10 @@ class CallHistory:
         return [(who, text) for who, text in spoken if text]
 
 
-def read(path: Path) -> CallHistory:
-    """Return the history in a ledger file. Raises `OSError` if it cannot be read."""
-    return CallHistory.from_lines(read_lines(path))
+def read(path: Path, vault: Vault = PLAIN) -> CallHistory:
+    """Return the history in a ledger file, which `vault` can decrypt. Raises `OSError` if it cannot
+    be read."""
+    return CallHistory.from_lines(read_lines(path, vault))
 
 
 def ledgers(directory: Path) -> list[Path]:
@@ -261,9 +269,9 @@ def find(directory: Path, call_id: str) -> Path | None:
     return max(found)[2] if found else None
 
 
-def read_lines(path: Path) -> list[LedgerLine]:
+def read_lines(path: Path, vault: Vault = PLAIN) -> list[LedgerLine]:
     """Return the lines of a ledger file; a half-written line is dropped. Raises `OSError`."""
-    return parse_lines(path.read_bytes())
+    return parse_lines(vault.plain(path.read_bytes()))
 
 
 def parse_lines(content: bytes) -> list[LedgerLine]:
@@ -377,7 +385,7 @@ class _Reader:
             turn.answer.append(line["text"])
             turn.spoke_ms = at
             turn.said.append(line["text"])
-        elif kind in ("agent.audio_started", "agent.audio_ended", "agent.interrupted"):
+        elif kind in ("agent.audio_started", "agent.audio_ended", *_CUTS):
             self._sound(kind, turn, line)
         elif kind == "turn.latency":
             turn.filled = line.get("filler", False)
@@ -400,10 +408,12 @@ class _Reader:
         if turn.number in self._sounding:  # a re-prompt long after an answer is not part of it
             turn.answer_end_ms = at
         self._sounding.discard(turn.number)
-        if kind == "agent.interrupted":
-            turn.interrupted = line["heard"]
+        if kind in _CUTS:
+            turn.cut = True
             turn.said[self._kept.get(turn.number, 0) :] = [line["heard"]]
             self._kept[turn.number] = len(turn.said)
+        if kind == "agent.interrupted":
+            turn.interrupted = line["heard"]
             self._overlap_over(at, "interruption")
 
     def _manners(self, kind: str, line: LedgerLine) -> None:

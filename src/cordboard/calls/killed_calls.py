@@ -22,6 +22,7 @@ from cordboard.calls.open_calls import AbandonedCalls, abandoned
 from cordboard.calls.post_call.job import JobTaker, finished, jobs_of
 from cordboard.config.schema import Context
 from cordboard.observe.metrics import Metrics
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 log = structlog.get_logger()
 
@@ -30,12 +31,16 @@ ENGINE_KILLED = "engine_killed"
 
 
 async def end_killed_calls(
-    directory: Path, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
+    directory: Path,
+    contexts: Mapping[str, Context],
+    queue: JobTaker,
+    metrics: Metrics,
+    vault: Vault = PLAIN,
 ) -> None:
     """End all such calls in a directory of calls. `contexts` are those in force; they define the
     post-call steps. Failures are logged and left for the next start."""
     try:
-        found = await asyncio.to_thread(lambda: list(abandoned(directory)))
+        found = await asyncio.to_thread(lambda: list(abandoned(directory, vault)))
     except OSError as error:
         log.error("killed_calls_not_found", error=str(error))
         return
@@ -71,7 +76,7 @@ async def _end(
 ) -> None:
     """End one call. Raises `OSError`; any error of odd values if the files are not a call's."""
     ledger, call = await asyncio.to_thread(calls.read, file)
-    history, was_open = await asyncio.to_thread(end_ledger, ledger)
+    history, was_open = await asyncio.to_thread(end_ledger, ledger, calls.vault)
     if was_open:
         log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))
         if call.kind == "call":
@@ -86,21 +91,23 @@ async def _end(
     await asyncio.to_thread(file.unlink)
 
 
-def end_ledger(path: Path) -> tuple[CallHistory, bool]:
+def end_ledger(path: Path, vault: Vault = PLAIN) -> tuple[CallHistory, bool]:
     """End a ledger if it has no end; return its history, and True if it had no end. Blocks. Raises
     `OSError`."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor
         content = file.read()
-        size = content.rfind(b"\n") + 1
-        lines = parse_lines(content[:size])
+        sealed = vault.resume(content)
+        plain = content if sealed is None else sealed.plain
+        size = content.rfind(b"\n") + 1 if sealed is None else sealed.size
+        lines = parse_lines(plain[: plain.rfind(b"\n") + 1])
         is_open = not lines or lines[-1]["type"] != "call.ended"
         if is_open:
-            end = _end_lines(lines, whole=0 < size == len(content))
+            end = b"".join(_end_lines(lines, whole=0 < size == len(content)))
             file.seek(size)
             file.truncate()
-            file.write(b"".join(end))
-            lines += parse_lines(b"".join(end))
+            file.write(end if sealed is None else sealed.seal.record(len(plain), end))
+            lines += parse_lines(end)
     return CallHistory.from_lines(lines), is_open
 
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cordboard.agents.fallback import agent as fallback
-from cordboard.calls import call_costs, confirmation, failure_apology, silence
-from cordboard.calls.recording.call_recording import opening
+from cordboard.calls import (
+    call_costs,
+    call_firewall,
+    confirmation,
+    failure_apology,
+    key_menu,
+    messages,
+    silence,
+)
+from cordboard.calls.recording.call_recording import opening, spoken_opening
+from cordboard.calls.transfer import transfers
 from cordboard.config.schema import Config
 from cordboard.tools import operator_rules
 
@@ -18,18 +27,24 @@ SPEAKERS: tuple[Callable[[Config], Iterator[str]], ...] = (
     silence.sentences,
     fallback.sentences,
     call_costs.sentences,
+    call_firewall.sentences,
     operator_rules.sentences,
     confirmation.sentences,
+    transfers.sentences,
+    key_menu.sentences,
+    messages.sentences,
 )
 
 
-def greetings(config: Config) -> dict[str, str]:
-    """Return the first sentence of calls by context, where it contains no variables."""
+def greetings(config: Config) -> dict[str, tuple[str, ...]]:
+    """Return the first words of calls by context, in the pieces in which they are spoken
+    (`spoken_opening`), without those that contain variables."""
     texts = {
-        name: opening(context.recording, context.listening, context.greeting)
+        name: spoken_opening(context, [*opening(context, context.greeting)])
         for name, context in config.contexts.items()
     }
-    return {name: text for name, text in texts.items() if text and "{" not in text}
+    known = {name: tuple(t for t in parts if "{" not in t) for name, parts in texts.items()}
+    return {name: parts for name, parts in known.items() if parts}
 
 
 def known_sentences(config: Config) -> list[str]:

@@ -18,13 +18,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import structlog
 
 from cordboard import private_files
-from cordboard.calls.events import LedgerEvent
+from cordboard.calls.events import LedgerEvent, redacted
 from cordboard.calls.ledger_file import LedgerFile, Write, encode_event
 from cordboard.calls.open_calls import OpenCall, OpenCalls
+from cordboard.privacy.redaction import CallRedaction
+from cordboard.privacy.sealed_file import PLAIN, CallSeal, Vault
 
 log = structlog.get_logger()
 
@@ -52,8 +55,11 @@ class LedgerWriter:
         retry_seconds: float = RETRY_SECONDS,
         most_waiting: int = MOST_WAITING,
         write: Write = os.write,
+        vault: Vault = PLAIN,
     ) -> None:
-        """`open_calls` stores the calls without an end; None = they are not stored."""
+        """`open_calls` stores the calls without an end; None = they are not stored. `vault`
+        encrypts new ledgers, if it does."""
+        self.vault = vault
         self._open_calls = open_calls
         self._retry_seconds = retry_seconds
         self._most_waiting = most_waiting
@@ -81,7 +87,7 @@ class LedgerWriter:
 
     def file(self, path: Path) -> LedgerFile:
         """Return a ledger to `write` to; the file is created with its first line."""
-        return LedgerFile(path, self._write_bytes)
+        return LedgerFile(path, self._write_bytes, self.vault)
 
     def prepare(self, directory: Path) -> None:
         """Create the folder for ledgers and test writing there, so that `trouble` is known before
@@ -272,7 +278,7 @@ class LedgerWriter:
         if call is None or self._open_calls is None:
             return
         try:
-            self._open_calls.put(file.path, call)
+            self._open_calls.put(file.path, call, file.seal)
             self._note_failed = False
         except OSError as error:
             if not self._note_failed:
@@ -298,9 +304,11 @@ class Ledger:
         listener: Callable[[int, LedgerEvent], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_listener_failed: Callable[[], None] = lambda: None,
+        redaction: CallRedaction | None = None,
     ) -> None:
         """`on_listener_failed` is called when the listener has raised; it gets no further
-        events."""
+        events. `redaction` removes personal data from all that is recorded or listened to."""
+        self._redaction = redaction
         self._on_listener_failed = on_listener_failed
         self._writer = writer
         self._started_at = started_at
@@ -314,6 +322,11 @@ class Ledger:
         """The file. A number may be added to its name until its first line is written."""
         return self._file.path
 
+    @property
+    def seal(self) -> CallSeal | None:
+        """Encrypts the files of this call; None = they are plain."""
+        return self._file.seal
+
     def ms(self, at: float) -> int:
         """Return the call time in ms of a loop time in seconds."""
         return round((at - self._started_at) * 1000)
@@ -326,6 +339,8 @@ class Ledger:
         if self._closed:
             log.debug("ledger_closed", event_type=event.type)
             return
+        if self._redaction is not None:
+            event = redacted(event, self._redaction)
         at_ms = self.ms(self._clock() if at is None else at)
         self._writer.write(self._file, encode_event(at_ms, event), at_ms)
         if self._listener is None:
@@ -336,6 +351,10 @@ class Ledger:
             log.exception("ledger_listener_dropped", error=str(error))
             self._listener = None
             self._on_listener_failed()
+
+    def redacted(self, data: Any) -> Any:
+        """Return JSON data of the call as it may be written."""
+        return data if self._redaction is None else self._redaction.data(data)
 
     def note(self, call: OpenCall) -> None:
         """Make the next engine end this call if this one is killed, until `settle`; `call` has

@@ -4,6 +4,8 @@ If a line cannot be written, it waits in memory, and so do later lines, until th
 the file continues at exactly the byte where it stopped. If too many bytes wait, lines are lost and
 replaced by `ledger.gap`; the newest line is always kept, so a ledger ends with its `call.ended`.
 Only the writer's thread accesses the private attributes.
+
+Where `privacy.encryption` is on, each line is one record of an encrypted file (`sealed_file`).
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ import orjson
 
 from cordboard import private_files
 from cordboard.calls.events import Gap, LedgerEvent
+from cordboard.privacy.sealed_file import PLAIN, Seal, Vault
 
 NOT_RECORDED = {"not_recorded": "nested too deep"}
 """Replaces an agent's data that JSON cannot express."""
 
+KIND = "ledger"
+"""Kind of an encrypted ledger."""
 REFUSED_OFFERS = "refused.jsonl"
 """File of a day's refused offers, beside the ledgers."""
 _PIECE = 65_536
@@ -35,8 +40,17 @@ Write = Callable[[int, bytes], int]
 class LedgerFile:
     """One ledger and its lines that wait for the disk."""
 
-    def __init__(self, path: Path, write: Write = os.write) -> None:
+    def __init__(self, path: Path, write: Write = os.write, vault: Vault = PLAIN) -> None:
         """`path` is its place, unless such a file already exists."""
+        self._vault = vault
+        self.seal = vault.new_call()
+        """Encrypts the files of this call; None = they are plain."""
+        self._head = b""
+        self._seal: Seal | None = None
+        if self.seal is not None:
+            self._head, self._seal = self.seal.begin(KIND)
+        self._taken = 0
+        """Bytes of lines so far, before encryption."""
         self.path = path
         """Its place. Gets a number (`…-2.jsonl`) if the name is taken when the file is created."""
         self.finished = False
@@ -71,12 +85,14 @@ class LedgerFile:
             self._lost_since = self._lost_since if self._lost else self._newest[0]
             self._lost += 1
         elif room:
-            self._waiting += line
+            self._put(line)
             return
         self._newest = at_ms, line
 
     def make(self) -> None:
         """Create the file. Raises `OSError`."""
+        if self.seal is not None:
+            self._vault.keep(self.seal)
         for path in _names(self.path):
             try:
                 self._descriptor = private_files.create(path)
@@ -85,6 +101,7 @@ class LedgerFile:
                     raise
                 continue
             self.path = path
+            self._waiting[:0] = self._head
             return
 
     def write(self) -> None:
@@ -95,8 +112,8 @@ class LedgerFile:
         at_ms, line = self._newest
         if self._lost:
             gap = Gap(self._lost, self._lost_since)
-            self._waiting += encode_event(at_ms, gap)
-        self._waiting += line
+            self._put(encode_event(at_ms, gap))
+        self._put(line)
         self._newest, self._lost = None, 0
         self._drain()
 
@@ -105,6 +122,10 @@ class LedgerFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _put(self, line: bytes) -> None:
+        self._waiting += line if self._seal is None else self._seal.record(self._taken, line)
+        self._taken += len(line)
 
     def _drain(self) -> None:
         assert self._descriptor is not None  # noqa: S101 - `make` comes first

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.calls.outbound_order import OutboundCall
 from cordboard.tools.tool_use import REAL, ToolUse
 
 
@@ -26,6 +27,10 @@ class Media(Protocol):
 
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with each key that the caller presses (one of `0-9*#A-D`)."""
+
+    def on_hold(self, callback: Callable[[bool], None]) -> None:
+        """Call `callback(True)` when the caller puts us on hold, `callback(False)` when they are
+        back. On hold frames may bring the music of the caller's side, or none may arrive."""
 
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
         """Call `callback` with each 20 ms frame at the moment it is sent to the caller.
@@ -71,17 +76,101 @@ class Media(Protocol):
         """End both directions and free every resource. Idempotent."""
 
 
+TargetType: TypeAlias = Literal[
+    "extension", "number", "queue", "ring_group", "voicemail", "dialplan", "refer"
+]
+
+
 @dataclass(frozen=True, slots=True)
 class TransferTarget:
-    """The destination of a blind transfer; built from `tools.transfer.destinations` in the YAML."""
+    """The destination of a transfer; built from `tools.transfer.destinations` in the YAML."""
 
     name: str
-    type: Literal["extension", "queue", "dialplan"]
+    type: TargetType
     target: str
-    """Extension or queue name."""
+    """Extension, number, or name of a queue."""
     context: str
     """Dialplan context."""
     priority: int = 1
+    away_seconds: float = 0.0
+    """Longest time for which a caller who is sent there may come back; 0: for good."""
+    endpoint: str = ""
+    """Channel that a consultation dials, e.g. `PJSIP/6001`."""
+    ring_seconds: float = 25.0
+    """Time after which a consultation's phone stops ringing, if the engine has not stopped it."""
+    music: str = ""
+    """Class of the hold music; empty: the telephone system's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartyRings:
+    """The other party's phone rings."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartyAnswered:
+    """The other party, or their voicemail, has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartyGone:
+    """The other party has hung up, or was never reached."""
+
+    cause: int = 0
+    """Hang-up cause of the telephone system (Q.850); 0: unknown."""
+    status: int = 0
+    """SIP status of an answer that refused the call; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerGone:
+    """The caller has hung up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerKey:
+    """The caller pressed a key while on hold."""
+
+    key: str
+
+
+PartyEvent: TypeAlias = PartyRings | PartyAnswered | PartyGone | CallerGone | CallerKey
+
+
+class SecondLeg(Protocol):
+    """A consultation on the caller's line: the caller on hold and one other party.
+
+    Each method returns when the telephone system has accepted it, and raises a `LineError` if it
+    has not. While this exists, the caller's hang-up is an event of it; the call learns of it when
+    this is closed.
+    """
+
+    async def hold(self) -> None:
+        """Take the caller from the agent, to hold music."""
+
+    async def dial(self) -> None:
+        """Call the other party. Raises `PartyUnreachable` when their phone is not connected."""
+
+    async def brief(self) -> None:
+        """Connect the other party with the agent: the media's sound and keys are theirs now."""
+
+    async def introduce(self) -> None:
+        """Connect the caller, too: all three hear each other."""
+
+    async def join(self) -> None:
+        """Connect caller and other party, without the agent."""
+
+    async def follow(self) -> None:
+        """Let the call's media hear both parties, who do not hear it; after `join`."""
+
+    async def drop(self) -> None:
+        """Hang up the other party, ringing or answered. One that is gone is fine."""
+
+    async def back(self) -> None:
+        """Connect the caller with the agent again, without music."""
+
+    async def close(self) -> None:
+        """Remove everything but the caller. Idempotent, and never cut short by a cancellation."""
 
 
 class LineControl(Protocol):
@@ -99,8 +188,20 @@ class LineControl(Protocol):
         (`busy`, `unavailable`); the operator decides there about the caller.
         """
 
-    async def transfer(self, target: TransferTarget) -> None:
-        """Transfer the caller, blind. Returns when the PBX has taken over."""
+    async def transfer(self, target: TransferTarget) -> str | None:
+        """Transfer the caller, blind. Returns None when the PBX has taken over.
+
+        With `away_seconds`: when the caller is back on this line within that time, the status that
+        the dialplan gives (`TIMEOUT`, `NOANSWER`, ...), and None when they are not.
+        """
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
+        """Prepare a consultation; nothing is done yet. `watch` takes its events, on the event
+        loop. Raises `LineUnsupported`, or `LineError` if one is under way."""
+
+    async def device_state(self, device: str) -> str:
+        """Return the state of a device (`PJSIP/6001`): `NOT_INUSE`, `INUSE`, `BUSY`,
+        `UNAVAILABLE`, `INVALID`, `UNKNOWN`, ... Raises a `LineError` if it cannot be seen."""
 
     async def dtmf(self, keys: str) -> None:
         """Send keys (`0-9*#A-D`, `w` = half a second's pause) to the caller's side."""
@@ -130,7 +231,8 @@ class CallTest:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One incoming phone call, as its source describes it."""
+    """One phone call, as its source describes it. In an outbound call, too, the caller is the
+    other side."""
 
     call_id: str
     """A UUID made by the engine, in its canonical text form."""
@@ -149,6 +251,8 @@ class Offer:
     """Set if it is a test; never for callers by telephone."""
     transport: str = ""
     """The way of the sound, if the source has several: `audiosocket`, `websocket`, `rtp`, ..."""
+    outbound: OutboundCall | None = None
+    """Set if we place the call."""
 
 
 class MediaOpener(Protocol):

@@ -27,6 +27,7 @@ import structlog
 
 from cordboard import private_files
 from cordboard.calls.ledger_file import encode_line
+from cordboard.privacy.sealed_file import PLAIN, CallSeal, Vault
 
 log = structlog.get_logger()
 
@@ -56,6 +57,8 @@ class OpenCall:
     """The call's own variables, for the steps after it."""
     results: Mapping[str, Any] = field(default_factory=dict)
     """Results of `pre_call` so far."""
+    key: str = ""
+    """Id of the key that encrypts the files of the call; empty = they are plain."""
 
 
 class OpenCalls:
@@ -71,10 +74,13 @@ class OpenCalls:
         """Create and lock this engine's folder. Raises `OSError`; `put` tries again."""
         self._own()
 
-    def put(self, ledger: Path, call: OpenCall) -> None:
-        """Store an open call with this ledger, or an update of it. Raises `OSError`."""
+    def put(self, ledger: Path, call: OpenCall, seal: CallSeal | None = None) -> None:
+        """Store an open call with this ledger, or an update of it, encrypted by `seal`. Raises
+        `OSError`."""
         relative = ledger.relative_to(self._directory)
         content = encode_line({"ledger": str(relative), **asdict(call)})
+        if seal is not None:
+            content = seal.whole("open", content)
         name = _name(ledger)
         try:
             private_files.replace(self._own() / name, content)
@@ -119,8 +125,9 @@ class OpenCalls:
 class AbandonedCalls:
     """The open calls of an engine that has died. This process holds its lock until `release`."""
 
-    def __init__(self, directory: Path, folder: Path, lock: int) -> None:
+    def __init__(self, directory: Path, folder: Path, lock: int, vault: Vault) -> None:
         self._directory = directory
+        self.vault = vault
         self._folder = folder
         self._lock = lock
 
@@ -132,7 +139,7 @@ class AbandonedCalls:
         """Return the ledger of a call and its stored data. Raises `OSError`, and `ValueError` for
         an invalid file."""
         try:
-            found = orjson.loads(file.read_bytes())
+            found = orjson.loads(self.vault.plain(file.read_bytes()))
             ledger = self._directory / found.pop("ledger")
             call = OpenCall(**found)
             datetime.datetime.fromisoformat(call.started_at)
@@ -151,7 +158,7 @@ class AbandonedCalls:
         os.close(self._lock)
 
 
-def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
+def abandoned(directory: Path, vault: Vault = PLAIN) -> Iterator[AbandonedCalls]:
     """Yield the calls that killed engines have left in a directory of calls; release each. Unusable
     folders are logged and skipped. Raises `OSError` for the directory."""
     for folder in sorted((directory / FOLDER).glob(f"[!{_UNFINISHED}]*")):
@@ -162,7 +169,7 @@ def abandoned(directory: Path) -> Iterator[AbandonedCalls]:
         except OSError as error:
             log.error("killed_calls_not_read", folder=str(folder), error=str(error))
             continue
-        yield AbandonedCalls(directory, folder, lock)
+        yield AbandonedCalls(directory, folder, lock, vault)
 
 
 def _lock(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""The acts of people who watch a live call: say, hint, flag, hang up, listen.
+"""The acts of people who watch a live call: say, hint, flag, take over, hang up, listen.
 
 Each act is a line of the ledger that names the person. A hint reaches the agent's model alone; the
 words of `say` reach the caller in the agent's voice.
@@ -7,10 +7,13 @@ words of `say` reach the caller in the agent's voice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeAlias
 
-from cordboard.agent_api.agent import Agent, TakesNotes, operator_note
+import structlog
+
+from cordboard.agent_api.agent import Agent, Interrupted, TakesNotes, operator_note
 from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.calls import events
 from cordboard.calls.conversation import Conversation
@@ -18,11 +21,18 @@ from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.listening import DELAY, SECRET_DELAY, Listener
+from cordboard.calls.transfer.transfers import Joined
 from cordboard.config.conversation import Listening
 from cordboard.errors import LineError, LineGone
+from cordboard.tools.call_line import TransferResult
 
+log = structlog.get_logger()
+
+BACK = "I am still here."
 TAKEN = 10.0
 """Seconds for which `say` waits for the sentence to begin."""
+
+TakesOver: TypeAlias = Callable[[str, Joined], Coroutine[Any, Any, TransferResult]]
 
 
 class OperatorControl:
@@ -35,17 +45,24 @@ class OperatorControl:
         ledger: Ledger,
         listening: Listening,
         talking: Callable[[], bool],
+        verified: Callable[[str], None],
         *,
         secret_keys: bool,
+        take_over: TakesOver,
     ) -> None:
-        """`talking`: the agent has started and the call does not end. `secret_keys`: a tool of the
-        call may ask for secret keys."""
+        """`talking`: the agent has started and the call does not end. `verified(who)` notes that
+        a person vouches for the caller. `secret_keys`: a tool of the
+        call may ask for secret keys. `take_over`: see `CallControl.take_over`."""
         self._agent = agent
         self._ending = ending
         self._ledger = ledger
         self._listening = listening
         self._talking = talking
+        self._verified = verified
         self._delay = SECRET_DELAY if secret_keys else DELAY
+        self._take_over = take_over
+        self._taking: asyncio.Task[TransferResult] | None = None
+        """The latest take-over: until caller and operator have ended their talk."""
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
         self._listeners: dict[Listener, str] = {}
@@ -87,7 +104,7 @@ class OperatorControl:
         speech = Speech(text, "operator", changed, interrupts=interrupt)
         conversation.check_operator(speech)
         self._ledger.record(events.OperatorSaid(who, text, interrupt))
-        conversation.say_for_operator(speech)
+        conversation.say_besides(speech)
         await asyncio.wait((moved,), timeout=TAKEN)
         if speech.state is SpeechState.DROPPED:
             if self._ending.is_over or self._ending.says_farewell:
@@ -110,6 +127,43 @@ class OperatorControl:
     def flag(self, text: str, who: str) -> None:
         """Mark this moment of the call."""
         self._ledger.record(events.Flagged(who, text))
+
+    def verify(self, who: str) -> None:
+        """Vouch for the caller, for tools that need a verified one (`step_up`)."""
+        self._verified(who)
+
+    async def take_over(self, destination: str, who: str) -> None:
+        """Ring this phone while the caller hears music, and connect both; the agent leaves.
+
+        Returns when they talk. Raises `LineError` if they do not: then the caller is with the
+        agent again; and `KeyError` for a destination that the call does not know.
+        """
+        conversation, loop = self._conversation_now(), asyncio.get_running_loop()
+        if conversation.floor.caller_waits:
+            raise LineError("the caller is being asked something, or has the call on hold")
+        joined: asyncio.Future[None] = loop.create_future()
+        work = self._take_over(destination, lambda: joined.set_result(None))
+        self._ledger.record(events.OperatorTakeover(who, destination))
+        conversation.take(Interrupted(loop.time()))
+        taking = self._taking = loop.create_task(work, name="takeover")
+        taking.add_done_callback(lambda _: self._tell_back(taking, conversation))
+        await asyncio.wait((taking, joined), return_when=asyncio.FIRST_COMPLETED)
+        if not joined.done():
+            raise LineError(f"not taken over: {taking.result().outcome}")
+
+    def _tell_back(self, taking: asyncio.Task[TransferResult], conversation: Conversation) -> None:
+        """Tell a caller who is with the agent again so."""
+        error = None if taking.cancelled() else taking.exception()
+        if error is not None:
+            log.warning("takeover_failed", error=repr(error))
+        ends = self._ending.is_over or self._ending.says_farewell
+        if not (taking.cancelled() or ends):
+            conversation.say_besides(Speech(BACK, "operator"))
+
+    async def ended(self) -> None:
+        """Wait for the end of a take-over: the call is over, and ends it."""
+        if self._taking is not None:
+            await asyncio.wait((self._taking,))
 
     def hang_up(self, reason: str, who: str) -> None:
         """End the call now."""

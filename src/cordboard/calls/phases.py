@@ -19,7 +19,7 @@ from cordboard.calls.history import CallHistory, read
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.offer import CallTest
 from cordboard.calls.open_calls import Kind, OpenCall
-from cordboard.calls.post_call.job import finished, jobs_of
+from cordboard.calls.post_call.job import finished, jobs_of, recordable
 from cordboard.calls.services import CallServices
 from cordboard.calls.tools.events import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
@@ -230,8 +230,9 @@ class CallPhases:
             binding.context_name,
             binding.provider_name,
             self.started_at.isoformat(timespec="milliseconds"),
-            dict(self.variables),
-            dict(results),
+            recordable(self.variables, self.ledger.redacted),
+            self.ledger.redacted(dict(results)),
+            self.ledger.seal.key_id if self.ledger.seal is not None else "",
         )
 
 
@@ -239,6 +240,6 @@ def _history(writer: LedgerWriter, ledger: Ledger) -> CallHistory:
     """Return the recorded history of the call; an empty one if there is no ledger. Blocks."""
     writer.flush()
     try:
-        return read(ledger.path)
+        return read(ledger.path, writer.vault)
     except OSError:
         return CallHistory()

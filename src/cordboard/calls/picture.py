@@ -188,7 +188,7 @@ class _Strip(_Shapes):
             self._span(turn.speech_ms, turn.last_speech_ms, 0, CALLER, turn.heard or "(unclear)")
         if turn.answer_start_ms is not None:
             end = turn.answer_end_ms if turn.answer_end_ms is not None else turn.answer_start_ms
-            words = " ".join(turn.said) + (" ✂" if turn.interrupted is not None else "")
+            words = " ".join(turn.said) + (" ✂" if turn.cut else "")
             self._span(turn.answer_start_ms, end, LANE + BETWEEN, AGENT, words)
         for place, use in enumerate(turn.tools):
             end = use.answered_ms if use.answered_ms is not None else use.asked_ms

@@ -32,6 +32,8 @@ Transcript, latencies, pictures and the live view are made only from it.
   engine's own folders that an earlier version made wider are narrowed at the start. The mode of an
   existing `calls.directory` is the operator's choice: if other users may enter, the log
   (`calls_directory_open`) and `/ready` say so.
+- With [`privacy.encryption`](privacy.md#encryption) the same lines are in an encrypted file of the
+  same name; `cordboard` commands, the admin port and `read(path, vault)` decrypt it.
 - An existing file is never reopened. If a second call of a day has the same id, its file is
   `{{call id}}-2.jsonl`, the next one `-3`.
 - The first line is `call.offered`, the last `call.ended`. A file without `call.ended` belongs to a

@@ -15,11 +15,15 @@ from cordboard.calls.events import LedgerEvent, Refused
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.ledger_file import REFUSED_OFFERS, encode_event
 from cordboard.calls.offer import Offer
+from cordboard.calls.outbound_order import CallbackBook
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.calls.recording.writer import RecordingWriter
+from cordboard.firewall.counts import Counts
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
+from cordboard.privacy.redaction import CallRedaction, Redactor
+from cordboard.speech.answer.listening import Transcribe
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,25 @@ class CallServices:
     """Receives every ledger event and every tool call."""
     post_call: JobTaker | None = None
     """Runs the steps after calls; None = they are left out."""
+    counts: Counts = field(default_factory=Counts)
+    """Counts for the caps of the firewall."""
+    callbacks: CallbackBook | None = None
+    """Keeps promised call-backs."""
+    redactor: Callable[[], Redactor] = Redactor
+    """Returns the rules in force for what records must not have."""
+    transcribe: Transcribe | None = None
+    """Returns the words in s16 at 8 kHz, to judge who answers an outbound call. Raises
+    `RecogniserError`."""
 
     def ledger(self, call_id: str, began: datetime) -> Ledger:
         """Open the ledger of a call that begins now, in the folder of that day."""
         clock = asyncio.get_running_loop().time
         path = self.directory / f"{began:%Y-%m-%d}" / f"{call_id}.jsonl"
         failed = partial(self.metrics.internal_error, "ledger_listener")
-        return Ledger(self.writer, path, clock(), partial(self._tell, call_id), clock, failed)
+        tell = partial(self._tell, call_id)
+        redactor = self.redactor()
+        redaction = CallRedaction(redactor) if redactor else None
+        return Ledger(self.writer, path, clock(), tell, clock, failed, redaction)
 
     def refused(self, offer: Offer, reason: str, error: str, at: datetime) -> None:
         """Add an offer that is refused now to the file of that day's refused offers."""

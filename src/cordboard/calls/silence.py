@@ -11,6 +11,7 @@ sentences, whose states report their results.
 - The greeting is owed, or the sound of a text is missing, or an answer's sound has run out before
   its end: a filler after 4 s, and further ones as above; of a broken answer `MOST_AFTER_A_BREAK`.
 - The caller waits for the end of a turn that the agent does not report: one filler.
+- The caller has put us on hold: nothing, until they are back.
 - Nothing is owed, or an answer has begun and breaks off, neither side speaks and no tool
   runs for `caller_after_ms`: the re-prompts in order, then the goodbye. Words of the caller or a
   key start over; noise does not. A late answer is spoken before, after `LATE_AFTER`.
@@ -64,7 +65,8 @@ def sentences(config: Config) -> Iterator[str]:
     """Yield the fillers, re-prompts and goodbyes of all contexts."""
     for context in config.contexts.values():
         silence = context.silence
-        yield from (*silence.fillers, *silence.continuers, *silence.reprompts, silence.goodbye)
+        yield from (*silence.fillers, *silence.continuers, *silence.reprompts)
+        yield from (silence.goodbye, silence.after_hold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class SilenceWatch:
     def caller_pauses(self, silent_since: float) -> None:
         """Note that the caller pauses for long, and keeps the floor."""
         continuers = self._settings.continuers
-        if self._on and continuers and not self._floor.caller_is_asked:
+        if self._on and continuers and not self._floor.caller_waits:
             text = continuers[self._next_continuer % len(continuers)]
             self._next_continuer += 1
             self._loop.call_soon(self._encourage, text, silent_since)
@@ -166,7 +168,7 @@ class SilenceWatch:
 
     def _break_silence(self) -> None:
         busy = self._call.queued_ms() > 0 or self._call.tools_running()
-        busy = busy or self._floor.caller_is_asked
+        busy = busy or self._floor.caller_waits
         if self._on and not busy and self._silent() >= APART and self._filler():
             self._fill()
             self._look()
@@ -197,8 +199,14 @@ class SilenceWatch:
         self._quiet_since = max(self._quiet_since, self._loop.time())
         self._look()
 
-    def caller_is_asked(self) -> None:
-        """Note that a tool begins or ends to wait for the caller; it has its own timeout."""
+    def caller_returns(self) -> None:
+        """Note that the caller is back from hold."""
+        self._reprompts = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Count all times from now on: a tool begins or ends to wait for the caller, which has its
+        own timeout, or a hold begins or ends."""
         now = self._loop.time()
         self._quiet_since = self._waiting_since = now
         self._last_speech_at = self._stopped_at = now
@@ -295,6 +303,8 @@ class SilenceWatch:
     def _due(self) -> tuple[float, Callable[[], None]] | None:
         now = self._loop.time()
         floor = self._floor
+        if floor.caller_holds:
+            return None
         if floor.caller_speaks:
             return self._caller_since + LONGEST_SPEECH, self._presume_stopped
         queued = self._call.queued_ms() / 1000

@@ -67,7 +67,7 @@ class SpeechQueue:
         """Have the agent say it now, or drop it."""
         floor = self._floor
         allowed = speech.ends_call or not floor.ending
-        if speech.purpose == "question" and floor.caller_is_asked:
+        if speech.purpose in ("question", "menu") and floor.caller_is_asked:
             allowed = False
         if not allowed:
             speech.drop()

@@ -15,6 +15,7 @@ from cordboard.agent_api.dialogue import AskTool, Brain, Dialogue, DialogueSessi
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_costs import CallCosts
+from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.offer import CallTest
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
@@ -69,6 +70,15 @@ class Opening:
             binding, self.variables, self.ledger, services, self._started_at, "chat", test
         )
         self._pre_call = self._phases.pre_call(generation)
+        self.firewall = CallFirewall(
+            generation.policy,
+            services.counts,
+            self.ledger,
+            services.metrics,
+            context,
+            given,
+            lambda: self._pre_call.data,
+        )
 
     def begin(self) -> None:
         """Record the start, and begin the context's look-ups."""

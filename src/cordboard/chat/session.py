@@ -55,6 +55,7 @@ class ChatLine(NoCaller):
 
     no_transfer = "a written conversation cannot be transferred"
     no_keys = "a written conversation has no keys"
+    no_voice = "a written conversation has no voice"
     session: ChatSession = field(repr=False, kw_only=True)
 
     def end_after_speech(self, reason: str) -> None:
@@ -152,6 +153,8 @@ class ChatSession:
             opening.variables,
             session=self,
         )
+        context = self._generation.config.contexts[self.context_name]
+        opening.firewall.connect(line, context, opening.toolbox.specs)
         return Desk(
             opening.toolbox,
             line,
@@ -159,6 +162,7 @@ class ChatSession:
             self._loop.time,
             payload=lambda: brain.payload,
             tracing=tracing,
+            guard=opening.firewall,
         )
 
     @property

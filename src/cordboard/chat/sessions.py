@@ -25,6 +25,7 @@ from cordboard.chat.trial_runs import Trial
 from cordboard.config.schema import Config
 from cordboard.errors import AgentError, ChatRefused
 from cordboard.generation.generation import Generation
+from cordboard.privacy.sealed_file import PLAIN, Vault
 from cordboard.tools.desk.desk import TOOL_GRACE
 
 LINE_VARIABLES = ("caller_number", "caller_name", "called_number")
@@ -157,7 +158,7 @@ class ChatSessions:
 
         def read() -> dict[str, Any] | None:
             self._services.writer.flush()
-            return read_transcript(self.directory, session_id)
+            return read_transcript(self.directory, session_id, self._services.writer.vault)
 
         found = await asyncio.to_thread(read)
         if found is None:
@@ -196,7 +197,9 @@ _SESSION_ID = re.compile(r"chat-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _SPEAKERS = {"caller.text": "user", "agent.text": "agent"}
 
 
-def read_transcript(directory: Path, session_id: str) -> dict[str, Any] | None:
+def read_transcript(
+    directory: Path, session_id: str, vault: Vault = PLAIN
+) -> dict[str, Any] | None:
     """Return the conversation with that id, in progress or over; None if unknown. Blocks.
 
     Only names of written conversations find a file: calls cannot be read this way.
@@ -204,7 +207,7 @@ def read_transcript(directory: Path, session_id: str) -> dict[str, Any] | None:
     if not _SESSION_ID.match(session_id):
         return None
     for path in directory.glob(f"????-??-??/{session_id}.jsonl"):
-        return transcript(read_lines(path))
+        return transcript(read_lines(path, vault))
     return None
 
 

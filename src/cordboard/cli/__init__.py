@@ -15,10 +15,12 @@ from cordboard.cli import (
     accounts,
     call,
     calls,
+    campaign,
     chat,
     check,
     config,
     demo,
+    dial,
     doctor,
     drain,
     elevenlabs,
@@ -27,6 +29,7 @@ from cordboard.cli import (
     import_,
     mcp,
     mcp_server,
+    privacy,
     reload,
     run,
     tools,
@@ -41,14 +44,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (run, demo, call, chat, emulate, check, doctor, reload, tools, version):
+for module in (run, demo, call, dial, chat, emulate, check, doctor, reload, tools, version):
     app.command()(module.command)
     app.registered_commands[-1].name = module.__name__.rpartition(".")[2]
+app.command("forget")(privacy.forget)
 app.command("drain")(drain.drain)
 app.command("undrain")(drain.undrain)
 app.command("mcp-server")(mcp_server.command)
 app.add_typer(calls.app, name="calls")
+app.add_typer(campaign.app, name="campaign")
 app.add_typer(history.app, name="history")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")
 app.add_typer(mcp.app, name="mcp")
 app.add_typer(accounts.users, name="users")

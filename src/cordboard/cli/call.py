@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -76,42 +77,47 @@ def command(
     Turns, tool calls and the difference between a filler and an answer come from the ledger: of the
     command's own engine, or, with --target, of an engine that runs with the same configuration on
     this machine. Without a ledger, a filler is taken for the answer.
-    Exit status 0 when the call was answered, every line got an answer, and the tools of a scenario
-    were used.
+    Exit status 0: the call was answered, as was every line, and a scenario's tools were used.
     """
-    if scenario is not None and (say or wav):
-        raise typer.BadParameter("--scenario has the lines: leave out --say and --wav")
-    played = _read(scenario) if scenario is not None else None
-    lines = Lines.of(played) if played else Lines(tuple(say or ()), tuple(wav or ()))
+    played, lines = _lines(scenario, say or (), wav or ())
     _check(lines, context, via, target, record)
     require_test_kit()
     loaded = load_config(config)
     set_up_log(log_level, loaded)
-    if played is not None and not (target and via == "audiosocket"):
-        context = context or played.context
-    name = context or loaded.config.default_context or next(iter(loaded.config.contexts))
+    asked = played.context if played and not (target and via == "audiosocket") else ""
+    name = context or asked or loaded.config.default_context or next(iter(loaded.config.contexts))
     if target:
-        placed = run_async(
-            _call_running(config, loaded.config, name, lines, via, target, quiet=json)
-        )
+        call = _call_running(config, loaded.config, name, lines, via, target, quiet=json)
     else:
-        placed = run_async(call_own(loaded.config, name, lines, via, quiet=json))
-    if record is not None:
-        placed.line.write_wav(record)
-    if json:
-        _print_json(placed)
-    elif target:
-        _print_from_outside(placed)
-    answered = all_answered(placed, lines)
-    if not answered or (played is not None and not same_tools(played, placed.history)):
+        call = call_own(loaded.config, name, lines, via, quiet=json)
+    _report(placed := run_async(call), record, as_json=json, from_outside=bool(target))
+    if not (all_answered(placed, lines) and same_tools(played, placed.history)):
         raise typer.Exit(1)
 
 
-def _print_json(placed: PlacedCall) -> None:
+def _lines(
+    scenario: Path | None, say: Sequence[str], wav: Sequence[Path]
+) -> tuple[Scenario | None, Lines]:
+    if scenario is None:
+        return None, Lines(tuple(say), tuple(wav))
+    if say or wav:
+        raise typer.BadParameter("--scenario has the lines: leave out --say and --wav")
+    from cordboard.history.scenario import read_scenario
+
+    played = read_scenario(scenario)
+    return played, Lines.of(played)
+
+
+def _report(placed: PlacedCall, record: Path | None, *, as_json: bool, from_outside: bool) -> None:
     from cordboard.cli.calls import call_as_json
     from cordboard.cli.screen import print_json
 
-    print_json(call_as_json(placed.history))
+    if record is not None:
+        placed.line.write_wav(record)
+    if as_json:
+        print_json(call_as_json(placed.history))
+    elif from_outside:
+        _print_from_outside(placed)
 
 
 class Lines:
@@ -155,14 +161,10 @@ class Lines:
         return script
 
 
-def _read(path: Path) -> Scenario:
-    from cordboard.history.scenario import read_scenario
-
-    return read_scenario(path)
-
-
-def same_tools(scenario: Scenario, history: CallHistory) -> bool:
-    """Return True if the agent used the tools of the scenario; print both if it did not."""
+def same_tools(scenario: Scenario | None, history: CallHistory) -> bool:
+    """Return True if the agent used the tools of the scenario, if any; print both if not."""
+    if scenario is None:
+        return True
     used = [use.name for use in history.tools if not use.parent]
     if used == scenario.tools:
         return True

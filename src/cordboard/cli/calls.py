@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
-from cordboard.errors import NotThere
+from cordboard.errors import KeyUnusable, NotThere
 
 if TYPE_CHECKING:
     from cordboard.calls.history import CallHistory, LedgerLine
+    from cordboard.privacy.sealed_file import Vault
 
 app = typer.Typer(help="Calls on record: list, show, draw.", no_args_is_help=True)
 
@@ -35,7 +37,7 @@ def list_calls(
     """List the last calls of `calls.directory`, the newest first. Written conversations too."""
     from cordboard.cli.screen import calls_table, print_json, terminal
 
-    rows = [_row(history) for history in _newest(calls_directory(config), limit)]
+    rows = [_row(history) for history in _newest(calls_directory(config), limit, vault_of(config))]
     if json:
         print_json(rows)
     else:
@@ -88,7 +90,8 @@ def draw_call(
     from cordboard.history.call_record import recording_of, voices
 
     path, _, history = _ledger(call, config)
-    recorded = voices(recording_of(path, history.recording), history.recording)
+    sound = recording_of(path, history.recording)
+    recorded = voices(sound, history.recording, _vault_for(path, config))
     caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
     target = output or Path(f"{path.stem}.svg")
     try:
@@ -122,7 +125,8 @@ def bundle_call(
 
     path, _, _ = _ledger(call, config)
     directory = path.parent.parent
-    found = CallOnDisk.read(directory, str(path.relative_to(directory)))
+    name = str(path.relative_to(directory))
+    found = CallOnDisk.read(directory, name, _vault_for(path, config))
     configured = versions_of(config, None), ConfigSource(config, os.environ)
     target = output or Path(f"{path.stem}.zip")
     pieces = bundle(directory, found, configured, personal=True, sound=sound)
@@ -175,13 +179,41 @@ def calls_directory(config: Path) -> Path:
     return Calls().directory if text is None else Path(text)
 
 
-def _newest(directory: Path, limit: int) -> Iterator[CallHistory]:
+def vault_of(config: Path) -> Vault:
+    """Return the reader of calls, encrypted ones too if `privacy.encryption` has a master key.
+    Raises `ConfigError`, and `NotThere` for a master key that is none."""
+    from cordboard.config.sections.privacy import Encryption
+    from cordboard.privacy.master_key import CallKeys, decode_key
+    from cordboard.privacy.sealed_file import PLAIN, Vault
+
+    section = ("privacy", "encryption")
+    texts = [text_at(config, (*section, "master_key"))]
+    if texts[0] is None:
+        return PLAIN
+    while (text := text_at(config, (*section, "old_master_keys", len(texts) - 1))) is not None:
+        texts.append(text)
+    try:
+        master, *old = (decode_key(text) for text in texts if text is not None)
+    except ValueError as error:
+        raise NotThere(f"{config}: privacy.encryption: {error}") from None
+    folder = text_at(config, (*section, "keys_directory")) or Encryption().keys_directory
+    return Vault(CallKeys(Path(folder), master, tuple(old)))
+
+
+def _vault_for(path: Path, config: Path) -> Vault:
+    """Return the reader of one file: the configuration is needed only if it is encrypted."""
+    from cordboard.privacy.sealed_file import PLAIN, head_in
+
+    return PLAIN if head_in(path) is None else vault_of(config)
+
+
+def _newest(directory: Path, limit: int, vault: Vault) -> Iterator[CallHistory]:
     """Yield the last calls, the newest first: of each day the files that were written last."""
     if not directory.is_dir():
         raise NotThere(f"no call is on record: there is no folder {directory} (calls.directory)")
     for day in sorted(directory.glob("????-??-??"), reverse=True):
         files = sorted(day.glob("*.jsonl"), key=_written_at, reverse=True)
-        ledgers = (ledger[1] for path in files if (ledger := _read(path)) is not None)
+        ledgers = (ledger[1] for path in files if (ledger := _read(path, vault)) is not None)
         found = list(itertools.islice(ledgers, limit))
         yield from sorted(found, key=lambda history: history.started_at, reverse=True)
         limit -= len(found)
@@ -197,14 +229,17 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def _read(path: Path) -> tuple[list[LedgerLine], CallHistory] | None:
+def _read(path: Path, vault: Vault) -> tuple[list[LedgerLine], CallHistory] | None:
     """Return the lines and the history in a ledger; None if the file is something else, lacks
     fields, or is deleted meanwhile."""
     from cordboard.calls.history import CallHistory, read_lines
 
     try:
-        lines = read_lines(path)
+        lines = read_lines(path, vault)
         history = CallHistory.from_lines(lines)
+    except KeyUnusable as error:
+        print(f"{path}: {error}", file=sys.stderr)
+        return None
     except (OSError, KeyError, TypeError):
         return None
     return (lines, history) if lines and lines[0]["type"] == "call.offered" else None
@@ -215,7 +250,7 @@ def _ledger(call: str, config: Path) -> tuple[Path, list[LedgerLine], CallHistor
     path = Path(call) if "/" in call or call.endswith(".jsonl") else _by_id(call, config)
     if not path.is_file():
         raise NotThere(f"there is no file {path}")
-    ledger = _read(path)
+    ledger = _read(path, _vault_for(path, config))
     if ledger is None:
         raise NotThere(f"{path} is not the ledger of a call")
     return path, *ledger

@@ -35,7 +35,7 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
     config = config.model_copy(update={"contexts": {context: config.contexts[context]}})
     metrics = Metrics()
     async with AsyncExitStack() as stack:
-        writer = LedgerWriter()
+        writer = LedgerWriter(vault=config.privacy.encryption.vault)
         stack.callback(writer.close)
         pool = ServerPool(metrics.servers, is_open=False)
         succession = Reloader(config, pool, _no_models, Degradation(), folder)
@@ -44,7 +44,12 @@ async def chat_here(config: Config, folder: Path, context: str) -> AsyncIterator
         if _missing(context, succession.generation):
             pool.open()
             await _tools_of(context, succession.generation)
-        services = CallServices(writer, metrics, config.calls.directory)
+        services = CallServices(
+            writer,
+            metrics,
+            config.calls.directory,
+            redactor=lambda: config.privacy.redact.redactor,
+        )
         sessions = ChatSessions(lambda: succession.generation, succession.brain, services)
         stack.push_async_callback(sessions.close)
         yield sessions

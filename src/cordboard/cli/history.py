@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cordboard.cli.calls import calls_directory
+from cordboard.cli.calls import calls_directory, vault_of
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
 from cordboard.errors import HistoryError, IndexDamaged, NotThere
 
@@ -140,29 +140,50 @@ def erase(
     number: Annotated[str, typer.Option("--number", help="A caller: all calls.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Erase. Default: only say what.")] = False,
 ) -> None:
-    """Erase calls completely: ledgers, recordings, notes, post-call jobs, and the index."""
-    from cordboard.history.erasure import Erasure
-    from cordboard.history.views import Views
+    """Erase calls completely: ledgers, recordings, notes, post-call jobs, and the index.
 
+    A certificate of what was erased is written into the folder `certificates` of the calls.
+    """
     if bool(call) == bool(number):
         raise typer.BadParameter("expected either --call or --number")
+    erase_calls(config, call, number, yes=yes)
+
+
+def erase_calls(config: Path, call: str, number: str, *, yes: bool, by: str = "") -> None:
+    """Erase one call, or all calls of a number, and write the certificate; without `yes`, only say
+    what would go. Raises `HistoryError` and `NotThere`."""
+    import getpass
+
+    from cordboard.history.erasure import Erasure
+
+    directory, vault = calls_directory(config), vault_of(config)
     with _history(config) as (store, _):
-        erasure = Erasure(calls_directory(config), store)
+        erasure = Erasure(directory, store, vault=vault)
         plan = erasure.of_call(call) if call else erasure.of_number(number)
         _print_plan(plan)
-        if yes:
-            if number:  # before the calls: it may be refused, and then nothing is done
-                Views(_admin_data(config) / "views.json").forget(number)
-            erasure.carry_out(plan)
-            print("erased")
-        else:
+        if not yes:
             print("nothing was erased; repeat with --yes")
+            return
+        if number:  # before the calls: it may be refused, and then no call is erased
+            _forget_elsewhere(config, number)
+        certificate = erasure.carry_out(plan, by or getpass.getuser())
+        print(f"erased; certificate: {certificate.keep(directory)}")
 
 
-def _admin_data(config: Path) -> Path:
+def _forget_elsewhere(config: Path, number: str) -> None:
+    """Erase a number outside the calls. Raises `StoreUnavailable`."""
     from cordboard.config.sections.admin import AdminUi
+    from cordboard.config.sections.outbound import Outbound
+    from cordboard.firewall.numbers import caller_of
+    from cordboard.firewall.store import forget_caller
+    from cordboard.history.views import Views
+    from cordboard.outbound.campaigns.store import forget_person
 
-    return Path(text_at(config, ("admin", "ui", "data")) or AdminUi().data)
+    data = Path(text_at(config, ("admin", "ui", "data")) or AdminUi().data)
+    caller = caller_of(number, text_at(config, ("firewall", "country")))
+    Views(data / "views.json").forget(number)
+    forget_caller(data, caller)
+    forget_person(Path(text_at(config, ("outbound", "campaigns")) or Outbound().campaigns), caller)
 
 
 def _print_plan(plan: ErasurePlan) -> None:
@@ -199,7 +220,7 @@ def _history(config: Path, *, catch_up: bool = True) -> Iterator[tuple[SqlHistor
     if not directory.is_dir():
         raise NotThere(f"there is no folder {directory} of calls; it is `calls.directory`")
     store = SqlHistoryStore(directory, text_at(config, ("calls", "index", "database")) or "")
-    indexer = Indexer(directory, store)
+    indexer = Indexer(directory, store, vault=vault_of(config))
     try:
         if catch_up:
             try:

@@ -92,6 +92,8 @@ class LivePrinter:
             case events.BargedIn(heard=heard, reaction_ms=reaction):
                 within = f" ({reaction} ms from the caller's first sound)" if reaction else ""
                 return f"[red]interrupted[/]  after “{_plain(heard)}”{within}"
+            case events.CutOff(heard=heard):
+                return f"[red]cut off[/]      after “{_plain(heard)}”: the call ended"
             case events.Silence(kind=kind, silent_ms=silent):
                 return f"[magenta]silence[/]      of {silent} ms: {kind}"
         return ""

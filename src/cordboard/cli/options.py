@@ -40,7 +40,7 @@ def load_config(path: Path) -> LoadedConfig:
     return loaded
 
 
-def text_at(config: Path, key: tuple[str, ...]) -> str | None:
+def text_at(config: Path, key: tuple[str | int, ...]) -> str | None:
     """Return the text of one key, None if it is left out. Only that key of the file is read: the
     rest may need the engine's environment. Raises `ConfigError`."""
     from cordboard.config.environment import expand

@@ -24,7 +24,7 @@ from cordboard.cli.options import (
 if TYPE_CHECKING:
     from cordboard.config.load import ConfigSource
     from cordboard.config.schema import Config
-    from cordboard.observe.logging import KeptLog
+    from cordboard.observe.logging import KeptLog, SecretFilter
     from cordboard.vendors.local.models import OfflineLoading
 
 
@@ -48,7 +48,7 @@ def command(
     kept = KeptLog(begin=time.time_ns() // 1_000_000) if loaded.config.admin.ui.enabled else None
     secrets = set_up_log(log_level, loaded, json=log_json, kept=kept)
     source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content, secrets.register)
-    run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept))
+    run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept, secrets))
 
 
 def begin_loading(config: Config) -> OfflineLoading | None:
@@ -62,17 +62,25 @@ def begin_loading(config: Config) -> OfflineLoading | None:
 
 
 async def _serve(
-    config: Config, source: ConfigSource, loading: OfflineLoading | None, kept: KeptLog | None
+    config: Config,
+    source: ConfigSource,
+    loading: OfflineLoading | None,
+    kept: KeptLog | None,
+    secrets: SecretFilter,
 ) -> None:
     try:
-        await _run_engine(config, source, loading, kept)
+        await _run_engine(config, source, loading, kept, secrets)
     finally:
         if loading is not None:  # also without an engine: no thread may outlive the interpreter
             await loading.workers.close()
 
 
 async def _run_engine(
-    config: Config, source: ConfigSource, loading: OfflineLoading | None, kept: KeptLog | None
+    config: Config,
+    source: ConfigSource,
+    loading: OfflineLoading | None,
+    kept: KeptLog | None,
+    secrets: SecretFilter,
 ) -> None:
     from cordboard.runtime.engine import Engine
 
@@ -85,6 +93,7 @@ async def _run_engine(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     engine = Engine(config, source=source, loading=loading, kept_log=kept)
+    secrets.redact = engine.redact
     loop.add_signal_handler(signal.SIGHUP, engine.administration.reload_soon, "SIGHUP")
     await _unless(stop, engine.start())
     gc.enable()

@@ -53,25 +53,33 @@ class RunningEngine:
         """Send a GET request. Raises `EngineUnreachable` or `EngineRefused`."""
         return self.taken(*self.answer("GET", path, READ_SECONDS))
 
-    def post(self, path: str) -> Any:
-        """Send a POST request. Raises `EngineUnreachable` or `EngineRefused`."""
-        return self.taken(*self.answer("POST", path, WORK_SECONDS))
+    def post(self, path: str, content: Any = None) -> Any:
+        """Send a POST request, with JSON if there is `content`. Raises `EngineUnreachable` or
+        `EngineRefused`."""
+        return self.taken(*self.answer("POST", path, WORK_SECONDS, content))
 
-    def answer(self, method: str, path: str, seconds: float) -> tuple[int, Any]:
+    def answer(
+        self, method: str, path: str, seconds: float, content: Any = None
+    ) -> tuple[int, Any]:
         """Return status and JSON of any answer. Raises `EngineUnreachable`."""
-        status, body = self.page(method, path, seconds)
+        status, body = self.page(method, path, seconds, content)
         try:
             return status, orjson.loads(body)
         except orjson.JSONDecodeError:
             raise EngineUnreachable(f"the server at {self.url} is not a Cordboard engine") from None
 
-    def page(self, method: str, path: str, seconds: float = READ_SECONDS) -> tuple[int, bytes]:
+    def page(
+        self, method: str, path: str, seconds: float = READ_SECONDS, content: Any = None
+    ) -> tuple[int, bytes]:
         """Return status and body of any answer. Raises `EngineUnreachable`."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        sent = None if content is None else orjson.dumps(content)
+        if sent is not None:
+            headers["Content-Type"] = "application/json"
         encoded = {name: value.encode() for name, value in headers.items()}
         try:
-            connection.request(method, path, headers=encoded)
+            connection.request(method, path, body=sent, headers=encoded)
             response = connection.getresponse()
             return response.status, response.read(_MOST_BYTES)
         except ValueError:  # http.client's word for a header that cannot be sent

@@ -13,12 +13,13 @@ The measures are those of `cordboard.history.series`; a test holds the two toget
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cordboard.config.call_phases import PostCallStep
-from cordboard.config.patterns import TIME_OF_DAY, HostName, Name, Port, ServerId
+from cordboard.config.hours import BusinessHours
+from cordboard.config.patterns import HostName, Name, Port, ServerId
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.section import Section
 from cordboard.config.templates import JsonTemplateValue
@@ -65,24 +66,6 @@ Component: TypeAlias = Literal[
 ]
 DISK = "disk_free"
 """The measure that is not of calls: free space of the disk of `calls.directory`, in percent."""
-Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
-
-
-class BusinessHours(Section):
-    """Times in which a rule is judged, in the zone of the engine's machine."""
-
-    days: tuple[Day, ...] = Field(
-        ("mon", "tue", "wed", "thu", "fri"), min_length=1, description="Days of the week."
-    )
-    from_: TimeOfDay = Field("09:00", alias="from", description="Beginning.")
-    to: TimeOfDay = Field("17:00", description="End, on the same day; after `from`.")
-
-    @model_validator(mode="after")
-    def _in_order(self) -> BusinessHours:
-        if self.to <= self.from_:
-            raise ValueError("to: expected a time after `from`")
-        return self
 
 
 class AlarmRule(Section):

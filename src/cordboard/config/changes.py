@@ -7,7 +7,7 @@ Values are never shown: any of them may be a secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,7 @@ _FIXED = (
     "audiosocket.port",
     "calls.directory",
     "calls.index",
+    "privacy.encryption",
 )
 """Resources that the engine opens, or connects to, once in its life."""
 
@@ -53,9 +54,18 @@ def needs_restart(key: str) -> bool:
     return any(key == fixed or key.startswith(f"{fixed}.") for fixed in _FIXED)
 
 
-def changes_with_effect(running: Config, new: Config) -> tuple[Change, ...]:
-    """Return the changes that putting `new` into force would make, and when each takes effect."""
-    return tuple(_effect(path, running, new) for path in _differences(running, new, ()))
+def changes_with_effect(
+    running: Config, new: Config, hidden: Collection[KeyPath] = ()
+) -> tuple[Change, ...]:
+    """Return the changes that putting `new` into force would make, and when each takes effect. The
+    places in `hidden` count as changed, whether their values are equal or not."""
+    found = [
+        path
+        for path in _differences(running, new, ())
+        if not any(path[: len(place)] == place for place in hidden)
+    ]
+    found += [place for place in hidden if not any(place[: len(path)] == path for path in found)]
+    return tuple(_effect(path, running, new) for path in found)
 
 
 def _effect(path: KeyPath, running: Config, new: Config) -> Change:
@@ -63,13 +73,15 @@ def _effect(path: KeyPath, running: Config, new: Config) -> Change:
     if needs_restart(key):
         return Change(key, "restart")
     if path[:2] == ("mcp", "servers") and len(path) > 3 and path[3] not in _WITHOUT_A_RESTART:
-        before, after = (config.mcp.servers[str(path[2])] for config in (running, new))
-        if new.reload.mcp == "idle" and before.enabled and after.enabled:
+        servers = (config.mcp.servers.get(str(path[2])) for config in (running, new))
+        if new.reload.mcp == "idle" and all(each and each.enabled for each in servers):
             return Change(key, "idle")
     return Change(key, "now")
 
 
 def _differences(before: object, after: object, path: KeyPath) -> Iterator[KeyPath]:
+    if before == after:  # nearly all sections of a draft: one comparison, not one for each key
+        return
     if isinstance(before, Section) and type(before) is type(after):
         for name in type(before).model_fields:
             yield from _differences(getattr(before, name), getattr(after, name), (*path, name))
@@ -79,5 +91,5 @@ def _differences(before: object, after: object, path: KeyPath) -> Iterator[KeyPa
                 yield from _differences(before[name], after[name], (*path, name))
             else:
                 yield (*path, name)
-    elif before != after:
+    else:
         yield path

@@ -89,6 +89,11 @@ class Silence(Section):
         "I still cannot hear you, so I will hang up now. Please call again. Goodbye.",
         description="Last sentence before hanging up; empty = never hang up for silence.",
     )
+    after_hold: str = Field(
+        "",
+        description="Sentence for a caller who returns from hold, when no answer waits for them; "
+        "empty = none.",
+    )
     agent_after_ms: int = Field(
         15_000,
         ge=2_000,
@@ -125,6 +130,18 @@ class Recording(Section):
         pattern=KEY_OR_NONE,
         description="Record only after the caller has pressed this key; empty = from the start.",
     )
+    begin: Literal["at_once", "consent_heard"] = Field(
+        "consent_heard",
+        description="When the recording begins if there is a `consent` sentence and no key: "
+        "`consent_heard` = once the caller has heard it to its end; if it is interrupted, the call "
+        "is not recorded (`barge_in: greeting_protected` prevents that). `at_once` = with the "
+        "call.",
+    )
     keep_days: int = Field(
         0, ge=0, description="Age at which recordings are deleted; 0 = kept forever."
     )
+
+    @property
+    def waits_for_consent(self) -> bool:
+        """True if sound is kept only after the sentence of consent was heard."""
+        return self.begin == "consent_heard" and bool(self.consent) and not self.consent_key

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 from cordboard.config.yaml_document import Document, KeyPath
@@ -74,6 +75,19 @@ def new_references(draft: Document, file: Mapping[str, Any]) -> list[ConfigProbl
         for path, text in _references(draft.tree, ())
         if (_named(path), text) not in known
     ]
+
+
+def replaced_references(draft: Mapping[str, Any], file: Mapping[str, Any]) -> list[KeyPath]:
+    """Return the places where the file has a value from outside, or a secret, and the draft has
+    something else. Places within a list are the list's. Both are as for `beyond_a_draft`.
+
+    The draft may have a guess there: whether it equals the value in force must not be told.
+    """
+    kept = set(_references(draft, ()))
+    gone = (path for path, text in _references(file, ()) if (path, text) not in kept)
+    return list(
+        dict.fromkeys(tuple(takewhile(lambda key: isinstance(key, str), path)) for path in gone)
+    )
 
 
 def _named(path: KeyPath) -> KeyPath:

@@ -111,10 +111,16 @@ def read(
 
 
 def read_document(
-    document: Document, path: Path, environ: Mapping[str, str], plugins: Plugins | None = None
+    document: Document,
+    path: Path,
+    environ: Mapping[str, str],
+    plugins: Plugins | None = None,
+    *,
+    draft: str = "",
 ) -> LoadedConfig:
     """Like `read`, for a text that has been parsed: scanning it is the slowest step. The document's
-    values become the expanded ones."""
+    values become the expanded ones. Messages may have the secrets that the author of a `draft` has
+    written in it: to mask them would tell that a guess was right."""
     plugins = plugins or installed()
     files = SecretFiles(path.parent)
     stored = _stored(document, environ, files)
@@ -139,8 +145,9 @@ def read_document(
             if problem.key not in known:
                 problems.append(problem)
     problems.sort(key=lambda problem: problem.line or 0)
+    masked = {secret for secret in expansion.secrets if secret not in draft}
     if config is None or any(problem.fatal for problem in problems):
-        shown = _readable(problems, expansion.secrets, more, cut=cut)
+        shown = _readable(problems, masked, more, cut=cut)
         raise ConfigError(shown, checked=config is not None)
     urls = [server.url or "" for server in config.mcp.servers.values()]
     in_addresses: frozenset[str] = frozenset().union(*map(path_secrets, urls))
@@ -151,7 +158,7 @@ def read_document(
     return LoadedConfig(
         config,
         path,
-        tuple(_readable(problems, expansion.secrets)),
+        tuple(_readable(problems, masked)),
         frozenset(secrets - {""}),
         expansion.files.digests | stored.digests,
         document,
@@ -300,11 +307,12 @@ def _secret_values(value: Any) -> Iterator[str]:
         if isinstance(value, SecretStr):
             yield value.get_secret_value()
         elif isinstance(value, BaseModel):
-            pending.extend(item for _, item in value)  # further keys of a broken plug-in, too
-        elif isinstance(value, Mapping):
-            pending.extend(value.values())
+            pending.extend(vars(value).values())
+            pending.extend((value.model_extra or {}).values())  # of a broken plug-in
         elif isinstance(value, (tuple, list)):
             pending.extend(value)
+        elif isinstance(value, Mapping):
+            pending.extend(value.values())
 
 
 @dataclass(frozen=True, slots=True)

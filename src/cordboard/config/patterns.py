@@ -29,7 +29,20 @@ LANGUAGE = r"^([a-z]{2,3})?$"
 VOICE_ID = r"^[A-Za-z0-9_-]{1,64}$"
 TIME_OF_DAY = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 HOST_NAME = r"^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$"
+DIAL_ENDPOINT = r"^[A-Za-z0-9]+/[A-Za-z0-9_.+@:{}/-]{1,200}$"
+CALLER_ID = r"^(\+?[0-9]{3,15})?$"
+CALLER_NAME = r'^[^\x00-\x1f\x7f"<>\\]*$'
 DIALPLAN_CONTEXT = r"^[A-Za-z0-9_.-]{1,79}$"
+COUNTRY = r"^[A-Z]{2}$"
+SENT_KEYS = r"^[0-9*#A-Dw]{1,64}$"
+NUMBER_PATTERN = r"^(\+[0-9]{1,15}\*?|[0-9]{1,15}\*?)$"
+PLACE = (
+    r"^(caller_number|called_number|variables\.[A-Za-z_][A-Za-z0-9_]{0,79}"
+    r"|(pre_call|tools)\.[A-Za-z_][A-Za-z0-9_]{0,63}(\.[A-Za-z0-9_-]{1,64}){1,8})$"
+)
+DIALPLAN_CLASS = r"^[A-Za-z0-9_.-]{0,79}$"
+ENDPOINT = r"^([A-Za-z]+/[A-Za-z0-9_*#+.@:/-]{1,120})?$"
+DEVICE = r"^[A-Za-z]+[/:][A-Za-z0-9_*#+.@-]{1,80}$"
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -63,7 +76,19 @@ PATTERNS_IN_WORDS = {
     LANGUAGE: "a language code such as en, or nothing",
     TIME_OF_DAY: "a time of day as 17:30",
     HOST_NAME: "a host name (letters, digits, and . - _, at most 254)",
+    SENT_KEYS: "a key sequence (0 to 9, *, #, A to D, w for a pause; at most 64)",
+    COUNTRY: "a country code (two capital letters, such as NO)",
+    NUMBER_PATTERN: "a number pattern (a number such as +4722123456, or the beginning of "
+    "numbers such as +4782*)",
+    PLACE: "a place (caller_number, called_number, variables.NAME, pre_call.NAME.field or "
+    "tools.TOOL.field)",
+    DIAL_ENDPOINT: "an endpoint of Asterisk such as PJSIP/{number}@trunk",
+    CALLER_ID: "a number such as +4722000000, in quotes, or nothing",
+    CALLER_NAME: "a name without quotes, < and >",
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
+    DIALPLAN_CLASS: "a class (letters, digits, and . - _, at most 79) or nothing",
+    ENDPOINT: "a channel such as PJSIP/6001 or PJSIP/+4722334455@trunk, or nothing",
+    DEVICE: "a device such as PJSIP/6001 or Custom:DND6001",
 }
 """Descriptions of the patterns in error messages and the reference."""
 

@@ -125,6 +125,11 @@ _PAGES: Mapping[str, _Page] = {
         "Conditions that are watched, and the ways of notices.\n"
         "Guide: [insights and alarms](../insights-and-alarms.md).",
     ),
+    "firewall": _Page(
+        "Telephone firewall",
+        "Rules for callers, tools, transfers and numbers, outside the model.\n"
+        "Guide: [firewall](../firewall.md).",
+    ),
     "calls": _Page(
         "Calls, chats and prices",
         "Rules for all calls, written conversations, and the prices of services.\n"
@@ -361,7 +366,10 @@ def _plural(what: str) -> str:
     }
     if what.count(" or ") > 1:
         return "values"
-    return known.get(what) or what.removeprefix("an ").removeprefix("a ") + "s"
+    if what.startswith("one of "):
+        return what.removeprefix("one of ")
+    noun, such_as, example = what.removeprefix("an ").removeprefix("a ").partition(" such as ")
+    return known.get(what) or f"{noun}s{such_as}{example}"
 
 
 def _default(shape: Shape) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cordboard.config.changes import Change, changes_with_effect
-from cordboard.config.draft_limits import new_references
+from cordboard.config.draft_limits import new_references, replaced_references
 from cordboard.config.edit.holes import VISIBLE, Hidden, fill
 from cordboard.config.load import LoadedConfig, read_document
 from cordboard.config.plugins import Plugins
@@ -64,16 +64,17 @@ def review(
         return Review(tuple(unread), tree=tree, places=places)
     holes = fill(document, original) if original is not None else {}
     try:
-        loaded = read_document(document, path, environ, plugins)
+        loaded = read_document(document, path, environ, plugins, draft=text)
     except ConfigError as error:
         return Review(tuple(error.problems), tree=tree, places=places)
-    known = loaded.secrets | loaded.config.secrets
+    known = loaded.secrets | loaded.config.secrets if holes else frozenset()
     shown = [
         replace(document.problem(place, f"a secret {VISIBLE}"), from_outside=False)
         for place, secret in holes.items()
         if not any(value and value in secret for value in known)
     ]
-    changes = changes_with_effect(running, loaded.config)
+    hidden = replaced_references(tree, file) if file is not None else ()
+    changes = changes_with_effect(running, loaded.config, hidden)
     return Review(
         (*shown, *loaded.problems), changes, not shown, tree=tree, places=places, loaded=loaded
     )

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator, model_validator
 
-from cordboard.config.alarms import Alarms
+from cordboard.config.alarms import AlarmEmail, Alarms
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.chosen import Chosen, ChosenTransport
 from cordboard.config.conversation import BargeIn, Listening, Recording, Silence, TurnTaking
+from cordboard.config.key_menu import KeyMenu
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
     APP,
@@ -40,9 +41,13 @@ from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
 from cordboard.config.sections.admin import Admin
+from cordboard.config.sections.firewall import Firewall
+from cordboard.config.sections.outbound import Outbound
 from cordboard.config.sections.parts import PartSection
+from cordboard.config.sections.privacy import Privacy
 from cordboard.config.templates import prompt_names
 from cordboard.config.tools.entry import BUILTIN_TOOLS, BuiltinTool, ToolEntry, TransferDestination
+from cordboard.config.tools.messages import CallbackSettings, MessageSettings
 
 
 class Chat(Section):
@@ -268,6 +273,12 @@ class Context(Section):
         json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
         description="First sentence of the agent; may use {call variables}.",
     )
+    disclosure: str = Field(
+        "",
+        json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
+        description='First words of every call, before consent and greeting, such as "I am an '
+        'automated assistant." The ledger says whether the caller has heard them to their end.',
+    )
     provider: Name | None = Field(
         None,
         json_schema_extra={"reference": "providers", "inherits": "default_provider"},
@@ -320,6 +331,7 @@ class Context(Section):
         description="Tools that run after a call, until they have succeeded.",
     )
     rules: Rules | None = Field(None, description="The dialogue of brain `rules`.")
+    keys: KeyMenu | None = Field(None, description="Keys that callers may press beside speech.")
     turn_taking: TurnTaking = Field(
         TurnTaking(), description="End of the caller's turn, and interruptions."
     )
@@ -466,7 +478,13 @@ class Config(Section):
     )
     mcp: Mcp = Field(Mcp(), description="The MCP servers.")
     calls: Calls = Field(Calls(), description="Rules for all calls.")
+    privacy: Privacy = Field(Privacy(), description="Personal data in what the engine writes.")
+    outbound: Outbound = Field(Outbound(), description="Calls that the engine places.")
     chat: Chat = Field(Chat(), description="Written conversations.")
+    firewall: Firewall = Field(
+        Firewall(),
+        description="Rules for callers, tools, transfers and numbers, outside the model.",
+    )
     alarms: Alarms = Field(
         Alarms(), description="Conditions that are watched, and the ways of notices."
     )
@@ -480,6 +498,16 @@ class Config(Section):
     def keep_secret(self, values: Iterable[str]) -> None:
         """Mask these values too; the configuration itself does not show their source."""
         self._from_environment = frozenset(values)
+
+    @model_validator(mode="after")
+    def _keys_are_apart(self) -> Config:
+        keys, calls = self.privacy.encryption.keys_directory, self.calls.directory
+        if self.privacy.encryption.enabled and keys.absolute().is_relative_to(calls.absolute()):
+            raise ValueError(
+                "privacy.encryption.keys_directory: expected a folder outside of calls.directory, "
+                "so that backups of the calls do not have their keys"
+            )
+        return self
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -504,6 +532,24 @@ class Config(Section):
         """The only places to which a call can be transferred."""
         transfer = self.tools.get("transfer")
         return transfer.destinations if isinstance(transfer, BuiltinTool) else {}
+
+    @property
+    def message(self) -> MessageSettings | None:
+        """Settings of messages; None if callers can leave none."""
+        tool = self.tools.get("take_message")
+        return tool.message if isinstance(tool, BuiltinTool) else None
+
+    @property
+    def email(self) -> AlarmEmail | None:
+        """Settings of the tool `send_email`; None if it is not offered."""
+        tool = self.tools.get("send_email")
+        return tool.email if isinstance(tool, BuiltinTool) else None
+
+    @property
+    def callback(self) -> CallbackSettings | None:
+        """Settings of call-backs; None if callers cannot ask for one."""
+        tool = self.tools.get("request_callback")
+        return tool.callback if isinstance(tool, BuiltinTool) else None
 
 
 def chain_of(config: Config, context: Context) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from cordboard.config.schema import Config
 from cordboard.config.tools.entry import PythonTool, group_server, tools_of_servers
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.errors import ConfigProblem
+from cordboard.firewall.policy import Policy
 from cordboard.mcp.definitions.lock import Lock
 from cordboard.mcp.fleet import Fleet
 from cordboard.mcp.supervision.pool import Replacement, ServerPool
@@ -61,6 +62,8 @@ class Generation:
         """`pool` shares the servers. `earlier` is the previous generation. `lock` holds the server
         tools that the operator has accepted."""
         self.config = config
+        self.policy = Policy(config.firewall, config.destinations)
+        """The policy of the telephone firewall."""
         self.number = number
         """Number of this configuration among those that the engine has had in force."""
         self.version = ""
@@ -74,6 +77,7 @@ class Generation:
         self._http = SharedClient()
         self._own, self._problems = configured_tools(config, self._functions, self._http)
         self._workflows = WorkflowMaker(config.tools)
+        self._tell_shut_destinations()
         self.catalogue = self._catalogue_now(None)
         """All tools offered now; a new immutable object after each change."""
         self._reported: frozenset[str] = frozenset()
@@ -162,6 +166,12 @@ class Generation:
         self.retired = True
         await self._http.close()
         await self.fleet.close()
+
+    def _tell_shut_destinations(self) -> None:
+        for name in self.config.destinations:
+            why = self.policy.static_problem(name)
+            if why:
+                log.warning("destination_shut_by_firewall", destination=name, why=why)
 
     def _rebuild(self) -> None:
         self.catalogue = self._catalogue_now(self.catalogue)

@@ -23,7 +23,13 @@ from cordboard.tools.provider_schema import for_provider_list
 from cordboard.tools.schema_profiles import SchemaProfile
 from cordboard.tools.tool import JsonObject, ToolSpec
 
-NOWHERE = "there is nowhere to transfer to"
+NOT_CONFIGURED = {
+    "transfer": "there is nowhere to transfer to",
+    "take_message": "no tool gets the messages",
+    "request_callback": "it is not configured",
+    "send_email": "there is no mail server",
+}
+"""Built-in tools that need settings, and why they are not offered without."""
 NOT_YET = "no source offers it at this moment"
 
 
@@ -170,9 +176,10 @@ def _named(config: Config, fleet: Fleet, catalogue: Catalogue) -> Iterator[ToolR
             origin, words = f"{entry.kind}:{maker}", entry.description or ""
             why = _told(name, origin, catalogue) or NOT_YET
             yield ToolRow(name, entry.kind, origin, description=words, why_not=why)
-    if "transfer" not in catalogue:
-        words = BUILTIN_TOOLS["transfer"]
-        yield ToolRow("transfer", "builtin", "builtin:transfer", description=words, why_not=NOWHERE)
+    for name, why in NOT_CONFIGURED.items():
+        if name not in catalogue:
+            words, origin = BUILTIN_TOOLS[name], f"builtin:{name}"
+            yield ToolRow(name, "builtin", origin, description=words, why_not=why)
 
 
 def _told(name: str, origin: str, catalogue: Catalogue) -> str:

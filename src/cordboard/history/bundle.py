@@ -22,6 +22,7 @@ from cordboard.config.versions import Versions
 from cordboard.errors import ConfigError, NotThere, VersionsUnusable
 from cordboard.history.call_files import read_ledger
 from cordboard.history.call_record import CallOnDisk, CallRecord
+from cordboard.privacy.sealed_file import Vault
 from cordboard.version import __version__
 
 _PIECE = 262_144
@@ -42,11 +43,11 @@ def bundle(
         ("picture.svg", [call.picture(personal=personal, sound=sound)]),
     ]
     if personal:
-        parts.append(("ledger.jsonl", [read_ledger(directory / record.row.file)]))
+        parts.append(("ledger.jsonl", [read_ledger(directory / record.row.file, call.vault)]))
     if configured is not None and record.row.config:
         parts.append(_configuration(*configured, record.row.config))
     if sound and call.sound is not None:
-        parts.append(("recording.wav", _pieces(call.sound)))
+        parts.append(("recording.wav", _pieces(call.sound, call.vault)))
     return zipped(parts)
 
 
@@ -77,8 +78,8 @@ def _configuration(versions: Versions, source: ConfigSource, digest: str) -> Par
     return "config.diff", [line.encode() for line in lines]
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _pieces(path: Path, vault: Vault) -> Iterator[bytes]:
+    with vault.open(path) as file:
         while piece := file.read(_PIECE):
             yield piece
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,8 +16,10 @@ from cordboard import private_files
 from cordboard.calls.history import parse_lines
 from cordboard.calls.post_call.files import SUFFIX as JOB
 from cordboard.calls.recording.retention import PEAKS
+from cordboard.history.notes import SUFFIX as NOTES
 from cordboard.history.notes import notes_path
 from cordboard.history.query import milliseconds
+from cordboard.privacy.sealed_file import PLAIN, Vault, head_in
 
 _POST_CALL = ("post_call", "post_call/failed")
 DAYS = "????-??-??"
@@ -25,10 +29,15 @@ LARGEST = 256_000_000
 """Bytes of a ledger that is read: that of a day-long call has some 20 MB."""
 
 
-def read_ledger(path: Path) -> bytes:
-    """Return the content of a ledger, or of a file of refused offers. Raises `OSError`, also for
-    what is no ordinary file."""
+def read_stored(path: Path) -> bytes:
+    """Return the content of a ledger, encrypted or not, or of a file of refused offers. Raises
+    `OSError`, also for what is no ordinary file."""
     return private_files.read(path, LARGEST)
+
+
+def read_ledger(path: Path, vault: Vault = PLAIN) -> bytes:
+    """Return the plain content of such a file."""
+    return vault.plain(read_stored(path))
 
 
 def recording_path(ledger: Path, named: str) -> Path | None:
@@ -46,8 +55,10 @@ def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
         named = line["path"] if line["type"] == "recording.started" else ""
         if recording := recording_path(ledger, str(named)):
             found += [recording.with_suffix(PEAKS), recording]
+    if not content:  # it cannot be decrypted: the recording usually has its name
+        found += [ledger.with_suffix(PEAKS), ledger.with_suffix(".wav")]
     found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
-    found += _jobs(directory, call_ids(ledger, content))
+    found += _jobs(directory, call_ids(ledger, content), key_of_file(ledger))
     return [path for path in dict.fromkeys([*found, ledger]) if path.is_file()]
 
 
@@ -57,11 +68,56 @@ def call_ids(ledger: Path, content: bytes) -> set[str]:
     return {ledger.stem, str(lines[0].get("call_id", ledger.stem)) if lines else ledger.stem}
 
 
-def delete_call(directory: Path, ledger: Path, content: bytes) -> None:
-    """Delete the files of a call. Raises `OSError`."""
+def key_of_file(path: Path) -> str:
+    """Return the id of the key that encrypts a file; empty for a plain one, or none. Raises
+    `OSError`."""
+    try:
+        head = head_in(path)
+    except FileNotFoundError:
+        return ""
+    return head.key if head is not None else ""
+
+
+def delete_call(
+    directory: Path, ledger: Path, content: bytes, vault: Vault = PLAIN
+) -> list[DeletedFile]:
+    """Delete the files of a call, and its key. Return what was deleted. Raises `OSError`."""
+    deleted = []
     with private_files.alone(ledger.parent):  # so that no one adds notes or peaks meanwhile
+        key = key_of_file(ledger)
         for path in files_of(directory, ledger, content):
+            if path == ledger and key and vault.erase(key):
+                deleted.append(DeletedFile("key", 0, ""))
+            deleted.append(_deleted(directory, path))
             path.unlink(missing_ok=True)
+    return deleted
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A file that was deleted."""
+
+    kind: str
+    """`ledger`, `recording`, `peaks`, `notes`, `job`, `key`, or `other`."""
+    bytes: int
+    sha256: str
+    """Of its content as it was on the disk; empty for a key."""
+
+
+_KINDS = {LEDGERS: "ledger", ".wav": "recording", PEAKS: "peaks"}
+
+
+def _deleted(directory: Path, path: Path) -> DeletedFile:
+    if path.name.endswith(NOTES):
+        kind = "notes"
+    elif path.is_relative_to(directory / "post_call"):
+        kind = "job"
+    else:
+        kind = _KINDS.get(path.suffix, "other")
+    with path.open("rb") as file:
+        return DeletedFile(
+            kind, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+        )
 
 
 def blank_refused(path: Path, wanted: Callable[[dict[str, Any]], bool]) -> None:
@@ -95,11 +151,12 @@ def _refused(raw: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _jobs(directory: Path, ids: set[str]) -> Iterator[Path]:
+def _jobs(directory: Path, ids: set[str], key: str) -> Iterator[Path]:
     """Yield the post-call jobs of a call, pending and given up."""
     for folder in _POST_CALL:
         for path in sorted((directory / folder).glob(f"*{JOB}")):
-            if any(f"-{each}-" in path.name for each in ids) or _job_of(path) in ids:
+            named = any(f"-{each}-" in path.name for each in ids)
+            if named or _job_of(path) in ids or (key and key_of_file(path) == key):
                 yield path
 
 

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from cordboard.audio.wav import read_stereo
+from cordboard.audio.wav import stereo_in
 from cordboard.calls.history import CallHistory, Recording, ToolUse, Turn, parse_lines
-from cordboard.errors import HistoryError
+from cordboard.errors import AudioFileError, HistoryError
 from cordboard.history.call_files import DAYS, LEDGERS, read_ledger, recording_path
 from cordboard.history.ledger_rows import row_of
 from cordboard.history.masking import mask
 from cordboard.history.notes import NONE, Notes, read_notes
 from cordboard.history.query import CallRow
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 if TYPE_CHECKING:
     from cordboard.calls.picture import Samples
@@ -56,7 +57,7 @@ class Answer:
     heard: str
     """The part that the caller heard."""
     cut: bool
-    """True if the caller interrupted it."""
+    """True if the caller interrupted it, or the call ended, before all of it was heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,8 @@ class Mark:
     until_ms: int | None
     kind: str
     """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.hangup`."""
+    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.takeover`,
+    `operator.hangup`."""
     text: str
 
 
@@ -173,21 +175,24 @@ class CallOnDisk:
     notes_revision: str
     sound: Path | None
     """The recording; None if there is none."""
+    vault: Vault = PLAIN
 
     @classmethod
-    def read(cls, directory: Path, file: str) -> CallOnDisk:
-        """Read a call. Blocks. Raises `HistoryError` if it is not a ledger, and `OSError`."""
+    def read(cls, directory: Path, file: str, vault: Vault = PLAIN) -> CallOnDisk:
+        """Read a call, plain or encrypted. Blocks. Raises `HistoryError` if it is not a ledger, and
+        `OSError`."""
         ledger = directory / file
         if not fnmatch(file, f"{DAYS}/*{LEDGERS}") or len(PurePath(file).parts) != 2:
             raise HistoryError(f"{file} is not the path of a ledger")
-        content = read_ledger(ledger)
-        notes, revision = read_notes(ledger)
+        content = read_ledger(ledger, vault)
+        notes, revision = read_notes(ledger, vault)
         try:
             history = CallHistory.from_lines(parse_lines(content))
             row_of(file, history, notes)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise HistoryError(f"{file} is not the ledger of a call") from None
-        return cls(file, history, notes, revision, recording_of(ledger, history.recording))
+        sound = recording_of(ledger, history.recording)
+        return cls(file, history, notes, revision, sound, vault)
 
     def record(self, *, personal: bool = True) -> CallRecord:
         """Return the call; without `personal`, numbers and words are left out."""
@@ -215,7 +220,7 @@ class CallOnDisk:
         from cordboard.calls.picture import draw, who_spoke
 
         history = self._shown(personal)
-        recorded = voices(self.sound, history.recording) if sound else None
+        recorded = voices(self.sound, history.recording, self.vault) if sound else None
         caller, agent, offset_ms = recorded or (*who_spoke(history), 0.0)
         return draw(history, caller, agent, offset_ms).encode()
 
@@ -227,14 +232,18 @@ class CallOnDisk:
 
 
 def voices(
-    sound: Path | None, recording: Recording | None
+    sound: Path | None, recording: Recording | None, vault: Vault = PLAIN
 ) -> tuple[Samples, Samples, float] | None:
     """Return the recorded voices at 8 kHz, and the call time at which they begin (ms); None without
     a recording. Blocks. Raises `AudioFileError`."""
     if sound is None or recording is None:
         return None
+    try:
+        content = vault.plain(sound.read_bytes())
+    except OSError as error:
+        raise AudioFileError(f"cannot read {sound}: {error}") from error
     caller, agent = (
-        np.frombuffer(side, "<i2").astype(np.int16) for side in read_stereo(sound, 8000)
+        np.frombuffer(side, "<i2").astype(np.int16) for side in stereo_in(content, sound, 8000)
     )
     return caller, agent, float(recording.began_ms)
 
@@ -245,10 +254,10 @@ def refused_offer(row: CallRow) -> CallRecord:
     return CallRecord(row, None, (), (), (), (), (), nothing, NONE, "")
 
 
-def read_call(directory: Path, file: str) -> CallRecord:
+def read_call(directory: Path, file: str, vault: Vault = PLAIN) -> CallRecord:
     """Return the call of a ledger, by its path relative to the directory of calls. Blocks. Raises
     `HistoryError` if it is not a ledger, and `OSError`."""
-    return CallOnDisk.read(directory, file).record()
+    return CallOnDisk.read(directory, file, vault).record()
 
 
 def recording_of(ledger: Path, recording: Recording | None) -> Path | None:
@@ -270,7 +279,7 @@ def _turn(turn: Turn, history: CallHistory) -> TurnRecord:
             turn.answer_end_ms,
             " ".join(turn.answer),
             " ".join(filter(None, turn.said)),
-            turn.interrupted is not None,
+            turn.cut,
         )
     begin, end = turn.answer_start_ms, turn.answer_end_ms
     return TurnRecord(

@@ -51,17 +51,17 @@ class ErasedCalls:
 
     def __contains__(self, call: str) -> bool:
         """True if a call of this day and id was erased."""
-        return bool(self._started) and _hash(call) in self._started
+        return bool(self._started) and hash_of(call) in self._started
 
     def covers(self, call: str, started_ms: int) -> bool:
         """True if exactly this call was erased, not one before it with the same id."""
-        return call in self and started_ms <= self._started[_hash(call)]
+        return call in self and started_ms <= self._started[hash_of(call)]
 
     def add(self, calls: Mapping[str, int], at: str) -> None:
         """Add the starts of calls by `key_of`, erased `at` a time (ISO 8601); they are on the disk
         on return. Raises `OSError`."""
         lines = [
-            orjson.dumps({"call": _hash(call), "started_ms": started_ms, "at": at})
+            orjson.dumps({"call": hash_of(call), "started_ms": started_ms, "at": at})
             for call, started_ms in calls.items()
         ]
         private_files.append(self.path, b"".join(line + b"\n" for line in lines), sync=True)
@@ -73,5 +73,6 @@ def key_of(file: Path, call_id: str) -> str:
     return f"{file.parent.name}/{call_id}"
 
 
-def _hash(call: str) -> str:
+def hash_of(call: str) -> str:
+    """Return the form in which the list has a call (`key_of`)."""
     return hashlib.sha256(call.encode()).hexdigest()

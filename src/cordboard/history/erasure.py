@@ -14,27 +14,35 @@ import glob
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import orjson
+
+from cordboard import private_files
 from cordboard.calls.history import CallHistory, parse_lines
 from cordboard.calls.ledger_file import REFUSED_OFFERS
-from cordboard.errors import HistoryError
+from cordboard.errors import HistoryError, KeyUnusable
 from cordboard.history.call_files import (
     DAYS,
     LEDGERS,
+    DeletedFile,
     blank_refused,
     delete_call,
     files_of,
     read_ledger,
     refused_offers,
 )
-from cordboard.history.erased import ErasedCalls, key_of
+from cordboard.history.erased import ErasedCalls, hash_of, key_of
 from cordboard.history.indexer import Indexer
 from cordboard.history.query import MOST_ROWS, milliseconds, parse_query
 from cordboard.history.store import HistoryStore
+from cordboard.privacy.sealed_file import PLAIN, Vault
+from cordboard.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,67 @@ class ErasurePlan:
     """Calls that have not ended. They are not erased: try again afterwards."""
 
 
+@dataclass(frozen=True, slots=True)
+class ErasedCall:
+    """One call in a certificate."""
+
+    call: str
+    """Hash of its day and id, as in the list of erased calls (`erased`)."""
+    deleted: tuple[DeletedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureCertificate:
+    """The proof of an erasure: no number, name or word of anyone but of who erased."""
+
+    id: str
+    at: str
+    """ISO 8601, UTC."""
+    by: str
+    calls: tuple[ErasedCall, ...]
+    refused_offers: int
+    """Lines about refused offers that were overwritten."""
+    running: int
+    """Calls that had not ended and were left out."""
+
+    def encode(self) -> bytes:
+        """Return it as JSON, with the SHA-256 of the same JSON without that field."""
+        fields: dict[str, Any] = {
+            **asdict(self),
+            "cordboard": __version__,
+            "removed_from": list(_REMOVED_FROM),
+            "not_covered": list(_NOT_COVERED),
+        }
+        digest = sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return orjson.dumps({**fields, "sha256": digest}, option=orjson.OPT_INDENT_2) + b"\n"
+
+    def keep(self, directory: Path) -> Path:
+        """Write it into the folder `certificates` of a directory of calls; return its path. Raises
+        `OSError`."""
+        path = directory / CERTIFICATES / f"{self.at[:10]}-{self.id}.json"
+        private_files.make_folder(path.parent)
+        private_files.replace(path, self.encode(), sync=True)
+        return path
+
+
+CERTIFICATES = "certificates"
+_REMOVED_FROM = (
+    "ledgers, recordings, peaks and notes of the calls, and the keys of encrypted calls",
+    "pending and failed steps after the calls",
+    "rows and words of the calls in the index, scrubbed from the database's file",
+    "lines about refused offers",
+    "views of the calls that were saved with the number",
+    "people with the number in campaigns, and the firewall's counts of it",
+)
+_NOT_COVERED = (
+    "logs of the engine and of Asterisk",
+    "files that commands and people exported",
+    "systems to which tools and steps after calls have sent data",
+    "backups of calls that were not encrypted",
+    "the do-not-call list, so that nobody calls a number on it",
+)
+
+
 class Erasure:
     """Erases calls of one directory, and of its index."""
 
@@ -58,11 +127,14 @@ class Erasure:
         directory: Path,
         store: HistoryStore,
         catch_up: Callable[[], object] | None = None,
+        vault: Vault = PLAIN,
     ) -> None:
-        """`catch_up` brings the index up to date (`IndexKeeper.catch_up` beside calls)."""
+        """`catch_up` brings the index up to date (`IndexKeeper.catch_up` beside calls). `vault`
+        decrypts calls and has their keys."""
+        self._vault = vault
         self._directory = directory
         self._store = store
-        self._catch_up = catch_up or Indexer(directory, store).catch_up
+        self._catch_up = catch_up or Indexer(directory, store, vault=vault).catch_up
 
     def of_call(self, call_id: str) -> ErasurePlan:
         """Plan the erasure of one call or refused offer. Raises `HistoryError` if there is none of
@@ -75,7 +147,10 @@ class Erasure:
             if numbered.fullmatch(path.name)
             and path.name != REFUSED_OFFERS
             and stat.S_ISREG(path.lstat().st_mode)
-            and (path.stem == call_id or _history(path, read_ledger(path)).call_id == call_id)
+            and (
+                path.stem == call_id
+                or _history(path, read_ledger(path, self._vault)).call_id == call_id
+            )
         ]
         plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
         if not (plan.ledgers or plan.refused or plan.running):
@@ -99,35 +174,43 @@ class Erasure:
         ledgers = [path for path in ledgers if path.name != REFUSED_OFFERS]
         return self._plan(ledgers, lambda line: line.get("caller_number") == number)
 
-    def carry_out(self, plan: ErasurePlan) -> None:
-        """Erase. Raises `HistoryError` and `OSError`; what is missing then is done by repeating
-        it, or by the indexer."""
-        contents = {path: read_ledger(path) for path in plan.ledgers if path.exists()}
+    def carry_out(self, plan: ErasurePlan, by: str = "") -> ErasureCertificate:
+        """Erase, and return the proof of it; `by` is who erased. Raises `HistoryError` and
+        `OSError`; what is missing then is done by repeating it, or by the indexer."""
+        contents = {path: self._content(path) for path in plan.ledgers if path.exists()}
         calls = {
             key_of(path, path.stem): milliseconds(_history(path, content).started_at)
             for path, content in contents.items()
+            if content
         }
         refused: set[Path] = set()
         for path in self._refused_files() if plan.refused else ():
             for line in refused_offers(path, lambda line: line.get("call_id") in plan.refused):
                 calls[key_of(path, line["call_id"])] = milliseconds(line["started_at"])
                 refused.add(path)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         if calls:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
             ErasedCalls(self._directory).add(calls, now)
-        for path, content in contents.items():
-            delete_call(self._directory, path, content)
+        erased = [
+            ErasedCall(
+                hash_of(key_of(path, path.stem)),
+                tuple(delete_call(self._directory, path, content, self._vault)),
+            )
+            for path, content in contents.items()
+        ]
         for path in refused:
             blank_refused(path, lambda line: line.get("call_id") in plan.refused)
         self._catch_up()
         self._store.scrub()
+        return ErasureCertificate(
+            uuid4().hex, now, by, tuple(erased), len(plan.refused), len(plan.running)
+        )
 
     def _plan(self, ledgers: list[Path], refused: Callable[[dict[str, Any]], bool]) -> ErasurePlan:
         ended, files, running = [], [], []
         for path in sorted(ledgers):
-            content = read_ledger(path)
-            history = _history(path, content)
-            if history.ended_ms is None:
+            content = self._content(path)
+            if content and _history(path, content).ended_ms is None:
                 running.append(path.stem)
                 continue
             ended.append(path)
@@ -138,6 +221,18 @@ class Erasure:
             for line in refused_offers(path, refused)
         ]
         return ErasurePlan(tuple(ended), tuple(files), tuple(offers), tuple(running))
+
+    def _call_id(self, ledger: Path) -> str:
+        content = self._content(ledger)
+        return _history(ledger, content).call_id if content else ""
+
+    def _content(self, ledger: Path) -> bytes:
+        """Return the content of a ledger; nothing if it cannot be decrypted, which must not keep it
+        from being erased."""
+        try:
+            return read_ledger(ledger, self._vault)
+        except KeyUnusable:
+            return b""
 
     def _refused_files(self) -> Iterator[Path]:
         yield from sorted(self._directory.glob(f"{DAYS}/{REFUSED_OFFERS}"))

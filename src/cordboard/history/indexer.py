@@ -6,7 +6,7 @@ those before it (9.5 kB on average). A pass costs little when nothing happens: f
 time is unchanged are not listed, and in them only the ledgers of calls that had not ended are
 looked at.
 
-Everything here blocks. `IndexKeeper` does it in a thread beside the calls.
+Everything here blocks. `keeper.IndexKeeper` does it beside the calls.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import contextlib
 import errno
 import os
 import stat
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import structlog
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
-from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
-from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_ledger
+from cordboard.errors import HistoryError
+from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_stored
 from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
-from cordboard.history.measured import Measured
 from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
 from cordboard.history.query import CallRow
 from cordboard.history.store import FileState, HistoryStore, IndexedCall, IndexedFile
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 log = structlog.get_logger()
 
@@ -42,10 +42,9 @@ GENTLE_BATCH = 20
 GENTLE_PAUSE = 0.001
 """Seconds after each ledger beside calls. Python's threads take turns each 5 ms: without pauses,
 every frame of every call would wait that long."""
-CATCH_UP_SECONDS = 30.0
-"""Longest wait for the index to be brought up to date."""
-INTERVAL = 5.0
-"""Seconds between two passes beside the calls."""
+MANY = 1_000
+"""Files of days that the index lacks, from which a process of its own reads them: beside calls,
+a thread takes some ms for each."""
 _LISTED = 100
 """Files of a folder that are looked at without a pause beside calls: 1 ms."""
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -67,8 +66,11 @@ class Indexer:
         stopped: Callable[[], bool] = lambda: False,
         *,
         gently: bool = False,
+        vault: Vault = PLAIN,
     ) -> None:
-        """`stopped` ends a pass early; the next one continues. `gently`: beside calls."""
+        """`stopped` ends a pass early; the next one continues. `gently`: beside calls. The words of
+        encrypted calls, which `vault` decrypts, are not in the index."""
+        self._vault = vault
         self._directory = directory
         self._store = store
         self._stopped = stopped
@@ -88,6 +90,20 @@ class Indexer:
         self._pause = GENTLE_PAUSE if gently else 0.0
         self._recheck = False
         """True while files that were read before may be those of erased calls."""
+
+    def is_far_behind(self) -> bool:
+        """True before the first pass over an index that lacks many ledgers: a new one, or that of
+        an engine that was off for days. Raises `HistoryError`, `OSError`."""
+        if self._store.open() == self._index:
+            return False
+        lacking = self._folders().keys() - set(self._store.days())
+        ledgers = 0
+        for day in lacking:
+            with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                ledgers += len(os.listdir(self._directory / day))  # noqa: PTH208 - names alone
+            if ledgers >= MANY:
+                return True
+        return False
 
     def catch_up(self) -> int:
         """Make one pass; return the number of files that were read. Raises `HistoryError`,
@@ -220,15 +236,16 @@ class Indexer:
         if path.name == REFUSED_OFFERS and self._read_more(file, state):
             return
         try:
-            content = read_ledger(path)
+            raw = read_stored(path)
+            state = FileState(len(raw), state.modified_ns, state.notes_ns) if raw else state
+            content = self._vault.plain(raw)
         except FileNotFoundError:
             return
         except OSError as error:
             if error.errno in _SHORT:
                 raise
             log.warning("ledger_not_indexed", file=file, error=str(error))
-            content = b""
-        state = FileState(len(content), state.modified_ns, state.notes_ns) if content else state
+            raw = content = b""
         if path.name == REFUSED_OFFERS:
             self._put(IndexedFile(file, state, self._refused(file, content)))
             return
@@ -236,11 +253,13 @@ class Indexer:
         if call is not None and self._is_erased(call.row):
             log.warning("erased_call_deleted_again", file=file)
             try:
-                delete_call(self._directory, path, content)
+                delete_call(self._directory, path, content, self._vault)
             except OSError as error:
                 log.error("erased_call_not_deleted", file=file, error=str(error))
             self._forget({file})
             return
+        if call is not None and content is not raw:
+            call = replace(call, caller_words=(), agent_words=())
         state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
         self._put(IndexedFile(file, state, [call] if call is not None else []))
 
@@ -279,7 +298,7 @@ class Indexer:
 
     def _notes(self, ledger: Path) -> Notes:
         try:
-            return read_notes(ledger)[0]
+            return read_notes(ledger, self._vault)[0]
         except (HistoryError, OSError) as error:
             log.warning("notes_not_read", file=str(notes_path(ledger)), error=str(error))
             return NONE
@@ -311,122 +330,3 @@ class Indexer:
 
 def _day(file: str) -> str:
     return file.partition("/")[0]
-
-
-class IndexKeeper:
-    """Keeps an index up to date beside the calls: one thread, in small pieces with pauses.
-
-    The thread has the priority of all others: one of low priority that holds Python's lock while
-    another program has its processor would stop the calls (108 ms, measured on a busy machine).
-    """
-
-    def __init__(
-        self,
-        directory: Path,
-        store: HistoryStore,
-        on_internal_error: Callable[[str], None] = lambda _: None,
-        *,
-        interval: float = INTERVAL,
-    ) -> None:
-        """`on_internal_error(where)` counts an unexpected error."""
-        self._on_internal_error = on_internal_error
-        self._stop = threading.Event()
-        self._wake = threading.Event()
-        self.directory = directory
-        self.store = store
-        """For readers, in any thread."""
-        self._indexer = Indexer(directory, store, self._stop.is_set, gently=True)
-        self._interval = interval
-        self._begun = 0
-        self._over = 0
-        """Number of the last pass that is over, completed or not."""
-        self._passed = threading.Condition()
-        self.passes = 0
-        """Completed passes: after the next one, the index has all that is on disk now."""
-        self.trouble = ""
-        """Reason why the index is not kept up to date; empty if it is."""
-        self._thread = threading.Thread(target=self._work, name="cordboard-history", daemon=True)
-
-    def start(self) -> None:
-        """Begin. Returns at once."""
-        self._thread.start()
-
-    def look_now(self) -> None:
-        """Make the next pass begin now: after a change of notes, or an erasure."""
-        self._wake.set()
-
-    def recent(self, since_ms: int) -> Sequence[tuple[str, Measured]] | None:
-        """Return the calls that have ended since then (`HistoryStore.recent`), by any thread; None
-        while the index may lack some: it is being made, or cannot be kept up to date."""
-        complete = self._indexer.complete
-        if not complete or self.trouble or self._stop.is_set():
-            return None
-        try:
-            if self.store.open() != complete:
-                return None
-            found = self.store.recent(since_ms)
-            is_same = self._indexer.complete == self.store.open() == complete
-        except HistoryError:
-            return None
-        return found if is_same else None
-
-    @property
-    def up_to_date(self) -> bool:
-        """True if the index has all that was on disk some seconds ago."""
-        return bool(self.passes) and not self.trouble
-
-    def catch_up(self, timeout: float = CATCH_UP_SECONDS) -> None:
-        """Wait until the index has all that is on disk now. Blocks. Raises `IndexUnavailable` if
-        that fails or takes longer."""
-        with self._passed:
-            wanted = self._begun + 1
-            self._wake.set()
-            done = self._passed.wait_for(
-                lambda: self._over >= wanted or self._stop.is_set(), timeout
-            )
-        if self._stop.is_set() or self.trouble or not done:
-            reason = self.trouble or ("it is closed" if done else "that takes too long")
-            raise IndexUnavailable(f"the index of calls was not brought up to date: {reason}")
-
-    def close(self) -> None:
-        """Stop after the file in hand, and disconnect. Blocks meanwhile; idempotent."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-        with self._passed:
-            self._passed.notify_all()
-        self.store.close()
-
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            self._begun += 1
-            self._pass()
-            with self._passed:
-                self._over = self._begun
-                self._passed.notify_all()
-            if not self._stop.is_set():
-                self._wake.wait(self._interval)
-
-    def _pass(self) -> None:
-        """Thread border: a failure is logged once, and tried again at the next pass."""
-        try:
-            try:
-                self._indexer.catch_up()
-                self._indexer.scrub()
-            except IndexDamaged as error:
-                log.warning("history_index_rebuilt", reason=str(error))
-                self.trouble = f"it is being made anew: {error}"
-                self._indexer.rebuild()
-        except (HistoryError, OSError) as error:
-            if str(error) != self.trouble:
-                log.error("history_not_indexed", error=str(error))
-            self.trouble = str(error)
-        except Exception as error:  # thread border: calls continue, and so does the next pass
-            log.exception("history_not_indexed", error=repr(error))
-            self._on_internal_error("history")
-            self.trouble = repr(error)
-        else:
-            self.trouble = ""
-            self.passes += 1

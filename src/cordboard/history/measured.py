@@ -28,7 +28,7 @@ KINDS = ("call", "chat", "test")
 """A call by telephone; a written conversation; a trial by the operator."""
 _KIND_OF_SOURCE: Mapping[str, str] = {"chat": "chat", "try": "test"}
 _FAILED = ("error", "timeout")
-_NOT_JUDGED = ("shutdown", "killed")
+_NOT_JUDGED = ("shutdown", "killed", "not_reached")
 _LAST_DAY = datetime.date.max.toordinal()
 
 

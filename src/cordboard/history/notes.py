@@ -17,6 +17,7 @@ import orjson
 
 from cordboard import private_files
 from cordboard.errors import HistoryError
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 SUFFIX = ".notes.json"
 MOST_TEXT = 10_000
@@ -70,19 +71,20 @@ def notes_path(ledger: Path) -> Path:
     return ledger.with_name(ledger.stem + SUFFIX)
 
 
-def read_notes(ledger: Path) -> tuple[Notes, str]:
+def read_notes(ledger: Path, vault: Vault = PLAIN) -> tuple[Notes, str]:
     """Return the notes of a call, and their revision for `write_notes`. Raises `HistoryError` for
     a damaged file, and `OSError`."""
     path = notes_path(ledger)
     try:
-        content = private_files.read(path, _MOST_BYTES)
+        content = vault.read(path, _MOST_BYTES)
     except FileNotFoundError:
         return NONE, ""
     return _decode(content, path), _revision(content)
 
 
-def write_notes(ledger: Path, notes: Notes, revision: str) -> str:
+def write_notes(ledger: Path, notes: Notes, revision: str, vault: Vault = PLAIN) -> str:
     """Write the notes of a call, if they are still those of `revision`; return the new revision.
+    Those of an encrypted call are encrypted.
 
     Raises `NotesChanged` if another person was faster, `HistoryError` for wrong notes or a call
     that does not exist, and `OSError`.
@@ -94,13 +96,15 @@ def write_notes(ledger: Path, notes: Notes, revision: str) -> str:
     with private_files.alone(ledger.parent):  # `call_files.delete_call` too
         if not ledger.is_file():
             raise HistoryError(f"there is no call {ledger.stem}")
-        if read_notes(ledger)[1] != revision:
+        if read_notes(ledger, vault)[1] != revision:
             raise NotesChanged("the notes were changed meanwhile; read them again")
         if notes == NONE:
             path.unlink(missing_ok=True)
             return ""
         content = orjson.dumps(asdict(notes), option=orjson.OPT_INDENT_2)
-        private_files.replace(path, content, sync=True)
+        seal = vault.seal_of(ledger)
+        written = content if seal is None else seal.whole("notes", content)
+        private_files.replace(path, written, sync=True)
         return _revision(content)
 
 

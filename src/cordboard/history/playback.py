@@ -22,6 +22,7 @@ from cordboard import private_files
 from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.calls.recording.retention import PEAKS
 from cordboard.errors import AudioFileError, HistoryError
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 log = structlog.get_logger()
 
@@ -54,11 +55,12 @@ class StereoFile:
     """Position of the first sample in the file."""
     frames: int
     """Samples of each side."""
+    vault: Vault = PLAIN
 
     @classmethod
-    def read(cls, path: Path) -> StereoFile:
+    def read(cls, path: Path, vault: Vault = PLAIN) -> StereoFile:
         """Read the header. Raises `AudioFileError` for anything but a recording, and `OSError`."""
-        with path.open("rb") as file:
+        with vault.open(path) as file:
             head = file.read(_HEAD)
             size = file.seek(0, 2)
         if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
@@ -69,22 +71,23 @@ class StereoFile:
             if name == b"fmt ":
                 form = head[at + 8 : at + 24]
             if name == b"data" and len(form) == 16:
-                return cls._of(path, form, at + 8, min(length, size - at - 8))
+                return cls._of(path, form, at + 8, min(length, size - at - 8), vault)
             at += 8 + length + length % 2
         raise AudioFileError(f"{path} has no sound")
 
     @classmethod
-    def _of(cls, path: Path, form: bytes, begin: int, length: int) -> StereoFile:
+    def _of(cls, path: Path, form: bytes, begin: int, length: int, vault: Vault) -> StereoFile:
         code, channels, rate = struct.unpack_from("<HHI", form)
         if channels != 2 or code not in (_PCM, _ULAW) or not 1 <= rate <= 192_000:
             raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
-        return cls(path, code == _ULAW, rate, begin, length // (2 if code == _ULAW else 4))
+        width = 2 if code == _ULAW else 4
+        return cls(path, code == _ULAW, rate, begin, length // width, vault)
 
     def samples(self, first: int, count: int) -> NDArray[np.int16]:
         """Return samples as an array of (n, 2), n <= `count`: fewer at the end."""
         width = 2 if self.is_ulaw else 4
         count = max(0, min(count, self.frames - first))
-        with self.path.open("rb") as file:
+        with self.vault.open(self.path) as file:
             file.seek(self.begin + first * width)
             raw = file.read(count * width)
         raw = raw[: len(raw) // width * width]
@@ -92,11 +95,11 @@ class StereoFile:
         return np.frombuffer(pcm, "<i2").reshape(-1, 2)
 
 
-def read_peaks(recording: Path, from_ms: int, to_ms: int) -> bytes:
+def read_peaks(recording: Path, from_ms: int, to_ms: int, vault: Vault = PLAIN) -> bytes:
     """Return the peaks of a stretch of a recording, `PEAK_BYTES` each, from the one that `from_ms`
     lies in; fewer at the end. They are made once and kept in a file beside the recording. Raises
     `AudioFileError`, `OSError`."""
-    file = StereoFile.read(recording)
+    file = StereoFile.read(recording, vault)
     peaks = _kept_peaks(file)
     if peaks is None:
         peaks = make_peaks(file)
@@ -117,7 +120,8 @@ def _keep(file: StereoFile, peaks: bytes) -> None:
     try:
         with private_files.alone(path.parent):
             if file.path.exists():
-                private_files.replace(path, _head(file) + peaks)
+                seal, content = file.vault.seal_of(file.path), _head(file) + peaks
+                private_files.replace(path, seal.whole("peaks", content) if seal else content)
     except OSError as error:
         log.warning("peaks_not_kept", path=str(path), error=str(error))
 
@@ -125,7 +129,7 @@ def _keep(file: StereoFile, peaks: bytes) -> None:
 def _kept_peaks(file: StereoFile) -> bytes | None:
     """Return the peaks in the file; None if there are none of this recording as it is now."""
     try:
-        content = file.path.with_suffix(PEAKS).read_bytes()
+        content = file.vault.plain(file.path.with_suffix(PEAKS).read_bytes())
     except FileNotFoundError:
         return None
     return content[_MAGIC.size :] if content.startswith(_head(file)) else None

@@ -16,14 +16,19 @@ from pathlib import Path
 import orjson
 import structlog
 
+from cordboard.calls.ledger_file import KIND as LEDGER
+from cordboard.errors import KeyUnusable
 from cordboard.history.call_files import delete_call, read_ledger
+from cordboard.privacy.sealed_file import PLAIN, Vault, head_of
 
 log = structlog.get_logger()
 
 _FIRST_LINES = ("call.offered", "call.refused", "call.erased")
 
 
-def sweep_ledgers(directory: Path, keep_days: int, today: datetime.date) -> int:
+def sweep_ledgers(
+    directory: Path, keep_days: int, today: datetime.date, vault: Vault = PLAIN
+) -> int:
     """Delete ledgers of days that are older than `keep_days` (0 = keep all); return the number."""
     if keep_days == 0:
         return 0
@@ -32,18 +37,18 @@ def sweep_ledgers(directory: Path, keep_days: int, today: datetime.date) -> int:
     for folder in sorted(directory.glob("????-??-??")):
         with suppress(ValueError):
             if datetime.date.fromisoformat(folder.name) < oldest:
-                deleted += _sweep_day(directory, folder, oldest)
+                deleted += _sweep_day(directory, folder, oldest, vault)
     if deleted:
         log.info("ledgers_deleted", count=deleted)
     return deleted
 
 
-def _sweep_day(directory: Path, folder: Path, oldest: datetime.date) -> int:
+def _sweep_day(directory: Path, folder: Path, oldest: datetime.date, vault: Vault) -> int:
     deleted = 0
     for path in sorted(folder.glob("*.jsonl")):
         try:
             if _is_ledger(path) and _written_on(path) < oldest:
-                delete_call(directory, path, read_ledger(path))
+                delete_call(directory, path, _content(path, vault), vault)
                 deleted += 1
         except (OSError, KeyError, TypeError) as error:
             log.warning("ledger_not_deleted", path=str(path), error=str(error))
@@ -57,11 +62,23 @@ def _written_on(path: Path) -> datetime.date:
     return datetime.datetime.fromtimestamp(path.stat().st_mtime).astimezone().date()
 
 
+def _content(path: Path, vault: Vault) -> bytes:
+    """Return the content of a ledger; nothing if it cannot be decrypted, which must not keep it
+    from being deleted."""
+    try:
+        return read_ledger(path, vault)
+    except KeyUnusable:
+        return b""
+
+
 def _is_ledger(path: Path) -> bool:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         try:
-            line = orjson.loads(file.readline(65_536))
+            start = file.readline(65_536)
+            if (sealed := head_of(start)) is not None:
+                return sealed[0].kind == LEDGER
+            line = orjson.loads(start)
         except orjson.JSONDecodeError:
             return False
     return isinstance(line, dict) and line.get("type") in _FIRST_LINES

@@ -200,7 +200,8 @@ class Rollups:
     ) -> dict[str, list[CountedCell]]:
         chosen = self._chosen(connection, query, query.edges())
         cells: dict[str, list[CountedCell]] = {name: [] for name in names}
-        for name, *values in connection.execute(chosen.where(self._bodies.c.name.in_(names))):
+        rows = connection.execute(chosen.where(self._bodies.c.name.in_(names))).all()
+        for name, *values in rows:
             cells[name].append(CountedCell(*values))
         return cells
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -81,7 +81,8 @@ MEASURES: Mapping[str, Measure] = {
     "containment": Measure(
         "Share of calls that the agent served to the end: outcome `completed`, the caller spoke, "
         "and either side hung up, but not a caller who was waiting. Of all calls but those that "
-        "the engine's end has cut (`shutdown`, `killed`).",
+        "the engine's end has cut (`shutdown`, `killed`) or that were not answered "
+        "(`not_reached`).",
         "share",
         "contained",
         over="judged",
@@ -364,16 +365,19 @@ def _count_lines(
     query: SeriesQuery, measure: Measure, edges: Sequence[int], cells: Sequence[CountedCell]
 ) -> Iterator[Line]:
     count = len(edges) - 1
-    upper: dict[str, Counter[int]] = {}
-    lower: dict[str, Counter[int]] = {}
+    upper: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    lower: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    begins = (measure.counts, measure.over) if measure.over else (measure.counts,)
     for cell in cells:
         point = bisect_right(edges, cell.at) - 1
         for name, value in orjson.loads(cell.body).items():
+            if not name.startswith(begins):  # nearly all of them
+                continue
             family, _, key = name.partition("/")
             if family == measure.counts and (shown := _key(query, measure, cell, key)) is not None:
-                upper.setdefault(shown, Counter())[point] += value
+                upper[shown][point] += value
             if family == measure.over and (shown := _key(query, measure, cell, key)) is not None:
-                lower.setdefault(shown, Counter())[point] += value
+                lower[shown][point] += value
     lengths = _lengths(edges, query.span)
     for key in sorted(upper.keys() | (lower.keys() if measure.counts != "cost" else set())):
         counted = upper.get(key, Counter())

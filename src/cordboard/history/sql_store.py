@@ -7,13 +7,14 @@ of another version is deleted and made anew: it holds nothing that the ledgers d
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ from cordboard.history.rollups import Rollups
 from cordboard.history.series import Series, SeriesQuery
 from cordboard.history.store import FileState, IndexedFile
 
-VERSION = "2"
+VERSION = "3"
 """Version of the tables, and of the rows in them: a change of either needs another number."""
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""
@@ -98,42 +99,49 @@ _calls = Table(
     Column("file", _Text, nullable=False, index=True),
     Column("started_at", _Text, nullable=False),
     Column("started_ms", BigInteger, nullable=False),
-    Column("source", _Text, nullable=False),
+    Column("kind", _Number, nullable=False),
     Column("caller_number", _Text, nullable=False, index=True),
     Column("caller_name", _Text, nullable=False),
     Column("called_number", _Text, nullable=False, index=True),
-    Column("context", _Text, nullable=False),
-    Column("provider", _Text, nullable=False),
-    Column("outcome", _Text, nullable=False),
-    Column("reason", _Text, nullable=False),
     Column("duration_ms", BigInteger),
     Column("turns", Integer, nullable=False),
     Column("interruptions", Integer, nullable=False),
     Column("waited_ms", BigInteger),
     Column("cost", Float),
     Column("currency", _Text, nullable=False),
-    Column("review", _Text, nullable=False),
-    Column("config", _Text, nullable=False),
     Column("last4", _Text, nullable=False, index=True),
-    Column("recorded", _Text, nullable=False),
-    Column("interrupted", _Text, nullable=False),
 )
+_kinds = Table(
+    "cordboard_kind",
+    _metadata,
+    Column("kind", _Number, primary_key=True, autoincrement=False),
+    *(Column(name, _Text, nullable=False) for name in COLUMNS),
+)
+"""Values of all `COLUMNS` that calls have together. There are few of them: calls that are counted
+by the number of their kind take a tenth of the time."""
+_labels = Table(
+    "cordboard_label",
+    _metadata,
+    Column("label", _Number, primary_key=True, autoincrement=False),
+    Column("kind", _Text, nullable=False),
+    Column("value", _Text, nullable=False),
+)
+"""Values of `MARKS`, for the same reason."""
 _marks = Table(
     "cordboard_mark",
     _metadata,
-    Column("kind", _Text, primary_key=True),
-    Column("value", _Text, primary_key=True),
-    Column("call", _Number, primary_key=True, index=True),
+    Column("label", _Number, primary_key=True, autoincrement=False),
+    Column("call", _Number, primary_key=True, autoincrement=False, index=True),
+    Column("started_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 _rollups = Rollups(_metadata, _calls, _Text, _Number)
-Index("cordboard_call_order", _calls.c.started_ms, _calls.c.id)
-_columns = tuple(_calls.c[name] for name in COLUMNS)
-Index("cordboard_call_facets", *_columns, _calls.c.started_ms, _calls.c.id)
-"""Counting, and sorting the calls of a context, read this index alone."""
+Index("cordboard_call_order", _calls.c.started_ms, _calls.c.id, _calls.c.kind)
+Index("cordboard_call_facets", _calls.c.kind, _calls.c.started_ms, _calls.c.id)
+"""Counting, and sorting the calls of a context, read these indexes alone."""
 
-_ROW = tuple(
-    each.name for each in fields(CallRow) if each.name in _calls.c and each.name != "recorded"
-)
+_CALL = tuple(each.name for each in fields(CallRow) if each.name in _calls.c)
+_ROW = (*_CALL, *(name for name in COLUMNS if name not in ("recorded", "interrupted")))
 _STATE = tuple(each.name for each in fields(FileState))
 
 
@@ -143,6 +151,7 @@ class SqlHistoryStore:
     def __init__(self, directory: Path, url: str = "") -> None:
         """`directory` is that of the calls: without a `url`, the index is a file in it. Raises
         `HistoryError` for a `url` that is not of PostgreSQL."""
+        self._directory = directory
         self._path = None if url else directory / "history" / "index.sqlite3"
         self._url = url
         self._text: FullText = PostgresText() if url else SqliteText()
@@ -154,6 +163,10 @@ class SqlHistoryStore:
         self._changing = threading.Lock()
         if url:
             _check_url(url)
+
+    def __reduce__(self) -> tuple[type[SqlHistoryStore], tuple[Path, str]]:
+        """Return the same index, not yet open, for another process."""
+        return SqlHistoryStore, (self._directory, self._url)
 
     def open(self) -> str:
         with self._changing, _understood():
@@ -210,16 +223,22 @@ class SqlHistoryStore:
             connection.execute(delete(_files).where(_files.c.file.in_(longer)))
             number = connection.scalar(select(func.max(_calls.c.number))) or 0
             rows: list[dict[str, Any]] = []
+            kinds: dict[int, dict[str, Any]] = {}
+            labels: dict[int, dict[str, Any]] = {}
             marks: list[dict[str, Any]] = []
             words: list[dict[str, Any]] = []
             measured: list[tuple[int, Measured]] = []
             for call in (call for each in files for call in each.calls):
                 number += 1
-                rows.append(_values(number, call.row))
-                marks += [
-                    {"kind": kind, "value": value, "call": number}
-                    for kind, value in call.row.marks()
-                ]
+                values = _kind_of(call.row)
+                kind = _number_of(values.values())
+                kinds[kind] = {"kind": kind, **values}
+                rows.append(_values(number, kind, call.row))
+                for name, value in call.row.marks():
+                    label = _number_of((name, value))
+                    labels[label] = {"label": label, "kind": name, "value": value}
+                    at = call.row.started_ms
+                    marks.append({"label": label, "call": number, "started_ms": at})
                 said = (" ".join(call.caller_words), " ".join(call.agent_words))
                 if call.measured is not None:
                     measured.append((number, call.measured))
@@ -229,9 +248,11 @@ class SqlHistoryStore:
                 {"file": each.file, **{name: getattr(each.state, name) for name in _STATE}}
                 for each in files
             ]
-            for target, values in ((_files, states), (_calls, rows), (_marks, marks)):
-                if values:
-                    connection.execute(insert(target), values)
+            _add_new(connection, _kinds, kinds)
+            _add_new(connection, _labels, labels)
+            for target, lines in ((_files, states), (_calls, rows), (_marks, marks)):
+                if lines:
+                    connection.execute(insert(target), lines)
             if words:
                 self._text.add(connection, words)
             _rollups.put_in(connection, measured)
@@ -260,8 +281,9 @@ class SqlHistoryStore:
                 numbers = calls[at : at + _AT_ONCE]
                 self._text.remove(connection, numbers)
                 _rollups.take_out(connection, numbers)
-                connection.execute(delete(_marks).where(_marks.c.call.in_(numbers)))
-                connection.execute(delete(_calls).where(_calls.c.number.in_(numbers)))
+                of_marks, of_calls = _marks.c.call.in_(numbers), _calls.c.number.in_(numbers)
+                _remove_with_names(connection, _marks.c.label, of_marks, _labels.c.label)
+                _remove_with_names(connection, _calls.c.kind, of_calls, _kinds.c.kind)
             connection.execute(delete(_files).where(_files.c.file.in_(some)))
 
     def needs_scrub(self) -> bool:
@@ -288,7 +310,7 @@ class SqlHistoryStore:
                     connection.connection.rollback()  # the pool's ping has begun a transaction
                     connection.execution_options(isolation_level="AUTOCOMMIT")
                     self._text.forget(connection)
-                    for each in (_calls, _marks, *_rollups.tables):
+                    for each in (_calls, _kinds, _marks, _labels, *_rollups.tables):
                         connection.exec_driver_sql(f"VACUUM (FULL) {each.name}")
                 return
             with self._writing() as connection:
@@ -317,7 +339,8 @@ class SqlHistoryStore:
                 after = Cursor.check(cursor, query, self._key)
                 chosen = chosen.where(tuple_(*place) < (after.started_ms, after.id))
             numbers = connection.scalars(chosen.order_by(*order).limit(limit + 1)).all()
-            whole = select(_calls).where(_calls.c.number.in_(numbers[:limit])).order_by(*order)
+            whole = select(_calls, _kinds).join(_kinds, _kinds.c.kind == _calls.c.kind)
+            whole = whole.where(_calls.c.number.in_(numbers[:limit])).order_by(*order)
             found = connection.execute(whole).all()
             marks = self._marks_of(connection, numbers[:limit])
         rows = tuple(_row(row, marks.get(row.number, {})) for row in found)
@@ -329,21 +352,26 @@ class SqlHistoryStore:
         self, connection: Connection, numbers: Sequence[int]
     ) -> dict[int, dict[str, list[str]]]:
         found: dict[int, dict[str, list[str]]] = {}
-        chosen = select(_marks).where(_marks.c.call.in_(numbers)).order_by(_marks.c.value)
+        chosen = select(_marks.c.call, _labels.c.kind, _labels.c.value)
+        chosen = chosen.join_from(_marks, _labels, _labels.c.label == _marks.c.label)
+        chosen = chosen.where(_marks.c.call.in_(numbers)).order_by(_labels.c.value)
         for row in connection.execute(chosen):
             found.setdefault(row.call, {}).setdefault(row.kind, []).append(row.value)
         return found
 
     def contexts(self) -> Collection[str]:
         with self._reading() as connection:
-            return connection.scalars(select(_calls.c.context).distinct()).all()
+            return connection.scalars(select(_kinds.c.context).distinct()).all()
 
     def facets(self, query: CallQuery) -> Facets:
         counts: dict[str, dict[str, int]] = {name: {} for name in (*COLUMNS, *MARKS)}
         with self._reading() as connection:
-            groups = select(*_columns, func.count()).group_by(*_columns)
-            groups = groups.where(*self._conditions(query, without=COLUMNS))
-            for *values, count in connection.execute(groups):
+            number = func.count().label("number")
+            groups = select(_calls.c.kind, number).group_by(_calls.c.kind)
+            found = groups.where(*self._conditions(query, without=COLUMNS)).subquery()
+            columns = (_kinds.c[name] for name in COLUMNS)
+            named = select(*columns, found.c.number).join(found, found.c.kind == _kinds.c.kind)
+            for *values, count in connection.execute(named):
                 _count_group(counts, query, values, count)
             for kinds, skipped in _mark_rounds(query):
                 chosen = self._mark_counts(query, kinds, skipped)
@@ -354,12 +382,17 @@ class SqlHistoryStore:
     def _mark_counts(
         self, query: CallQuery, kinds: Collection[str], skipped: Collection[str]
     ) -> Select[Any]:
-        conditions = self._memberships(query, _marks.c.call, skipped)
-        if of_calls := _of_call(query, skipped):
-            conditions.append(_marks.c.call.in_(select(_calls.c.number).where(*of_calls)))
-        chosen = select(_marks.c.kind, _marks.c.value, func.count())
-        chosen = chosen.where(_marks.c.kind.in_(kinds), *conditions)
-        return chosen.group_by(_marks.c.kind, _marks.c.value)
+        call = _marks.c.call + 0  # as in `_conditions`
+        conditions = self._memberships(query, call, skipped)
+        conditions += _period(query, _marks.c.started_ms)
+        if of_calls := _of_call(replace(query, since_ms=None, until_ms=None), skipped):
+            conditions.append(call.in_(select(_calls.c.number).where(*of_calls)))
+        number = func.count().label("number")
+        labels = select(_labels.c.label).where(_labels.c.kind.in_(kinds))
+        groups = select(_marks.c.label, number).where(_marks.c.label.in_(labels), *conditions)
+        found = groups.group_by(_marks.c.label).subquery()
+        named = select(_labels.c.kind, _labels.c.value, found.c.number)
+        return named.join(found, found.c.label == _labels.c.label)
 
     def _conditions(
         self, query: CallQuery, without: Collection[str] = ()
@@ -378,9 +411,8 @@ class SqlHistoryStore:
         found: list[ColumnElement[bool]] = []
         for kind, values in query.marks.items():
             if kind not in without:
-                marked = select(_marks.c.call.label("marked")).where(
-                    _marks.c.kind == kind, _marks.c.value.in_(sorted(values))
-                )
+                labels = [_number_of((kind, value)) for value in sorted(values)]
+                marked = select(_marks.c.call.label("marked")).where(_marks.c.label.in_(labels))
                 found.append(number.in_(marked.correlate(None)))
         if query.terms:
             found.append(number.in_(self._text.matches(query.terms, query.who)))
@@ -517,13 +549,16 @@ def _transaction(engine: Engine) -> Iterator[Connection]:
 def _of_call(query: CallQuery, without: Collection[str]) -> list[ColumnElement[bool]]:
     """Return the conditions on a call's own columns."""
     call = _calls.c
-    found: list[ColumnElement[bool]] = [
-        call[name].in_(sorted(values))
+    found: list[ColumnElement[bool]] = []
+    of_kind = [
+        _kinds.c[name].in_(sorted(values))
         for name, values in query.columns.items()
         if name not in without
     ]
     if query.within is not None:
-        found.append(call.context.in_(sorted(query.within)))
+        of_kind.append(_kinds.c.context.in_(sorted(query.within)))
+    if of_kind:
+        found.append(call.kind.in_(select(_kinds.c.kind).where(*of_kind)))
     exactly = (
         (call.id, query.id),
         (call.caller_number, query.number),
@@ -533,16 +568,21 @@ def _of_call(query: CallQuery, without: Collection[str]) -> list[ColumnElement[b
     found += [place == value for place, value in exactly if value]
     if query.number_prefix:
         found.append(_begins(call.caller_number, query.number_prefix))
-    return [*found, *_bounds(query)]
+    return [*found, *_period(query, call.started_ms), *_bounds(query)]
+
+
+def _period(query: CallQuery, started: ColumnElement[int]) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if query.since_ms is not None:
+        found.append(started >= query.since_ms)
+    if query.until_ms is not None:
+        found.append(started < query.until_ms)
+    return found
 
 
 def _bounds(query: CallQuery) -> list[ColumnElement[bool]]:
     call = _calls.c
     found: list[ColumnElement[bool]] = []
-    if query.since_ms is not None:
-        found.append(call.started_ms >= query.since_ms)
-    if query.until_ms is not None:
-        found.append(call.started_ms < query.until_ms)
     if query.waited_over_ms is not None:
         found.append(call.waited_ms > query.waited_over_ms)
     if query.longer_ms is not None:
@@ -586,15 +626,46 @@ def _mark_rounds(query: CallQuery) -> Iterator[tuple[Collection[str], Collection
         yield [kind], [kind]
 
 
-def _values(number: int, row: CallRow) -> dict[str, Any]:
+def _values(number: int, kind: int, row: CallRow) -> dict[str, Any]:
     digits = [each for each in row.caller_number if each.isdecimal()]
+    values = {name: getattr(row, name) for name in _CALL}
+    return {**values, "number": number, "kind": kind, "last4": "".join(digits[-4:])}
+
+
+def _kind_of(row: CallRow) -> dict[str, str]:
+    flags = {"recorded": row.recorded, "interrupted": bool(row.interruptions)}
     return {
-        **{name: getattr(row, name) for name in _ROW},
-        "number": number,
-        "last4": "".join(digits[-4:]),
-        "recorded": "yes" if row.recorded else "no",
-        "interrupted": "yes" if row.interruptions else "no",
+        name: ("yes" if flags[name] else "no") if name in flags else getattr(row, name)
+        for name in COLUMNS
     }
+
+
+def _number_of(values: Iterable[str]) -> int:
+    """Return the number that stands for these values in every index: 63 bits of their hash."""
+    content = "\0".join(values).encode()
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big") >> 1
+
+
+def _add_new(connection: Connection, table: Table, rows: Mapping[int, dict[str, Any]]) -> None:
+    """Add the rows of which the table does not have the number."""
+    (number,), keys = table.primary_key.columns, list(rows)
+    for begin in range(0, len(keys), _AT_ONCE):
+        some = keys[begin : begin + _AT_ONCE]
+        known = set(connection.scalars(select(number).where(number.in_(some))))
+        if new := [rows[key] for key in some if key not in known]:
+            connection.execute(insert(table), new)
+
+
+def _remove_with_names(
+    connection: Connection, used: Column[int], of_these: ColumnElement[bool], name: Column[int]
+) -> None:
+    """Remove rows, and the names whose number `used` no other row has: they may be of a caller."""
+    numbers = connection.scalars(select(used).where(of_these).distinct()).all()
+    connection.execute(delete(used.table).where(of_these))
+    for begin in range(0, len(numbers), _AT_ONCE):
+        some = name.in_(numbers[begin : begin + _AT_ONCE])
+        is_used = select(used).where(used == name).exists()
+        connection.execute(delete(name.table).where(some, ~is_used))
 
 
 def _row(found: Any, marks: Mapping[str, Sequence[str]]) -> CallRow:

@@ -10,6 +10,7 @@ from cordboard.calls import history as ledgers
 from cordboard.calls.history import CallHistory, ToolUse
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.store import HistoryStore
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 MOST = 50
 MOST_PAGES = 4
@@ -35,7 +36,11 @@ class RecentUse:
 
 
 def recent_uses(
-    tool: str, store: HistoryStore, directory: Path, within: frozenset[str] | None
+    tool: str,
+    store: HistoryStore,
+    directory: Path,
+    within: frozenset[str] | None,
+    vault: Vault = PLAIN,
 ) -> list[RecentUse]:
     """Return the last uses of a tool by its exposed name, the newest first. `within`: the only
     contexts that exist for the person who asks; None: all. Raises `HistoryError`."""
@@ -46,16 +51,16 @@ def recent_uses(
         page = store.find(query, MOST, cursor)
         for row in page.rows:
             if row.source != TRIES and len(found) < MOST:
-                found += _uses(tool, row, directory)
+                found += _uses(tool, row, directory, vault)
         cursor = page.next
         if not cursor or len(found) >= MOST:
             break
     return found[:MOST]
 
 
-def _uses(tool: str, row: CallRow, directory: Path) -> list[RecentUse]:
+def _uses(tool: str, row: CallRow, directory: Path, vault: Vault) -> list[RecentUse]:
     try:
-        lines = ledgers.read_lines(directory / row.file)
+        lines = ledgers.read_lines(directory / row.file, vault)
         if any(line.get("test") for line in lines[:1]):  # of an operator, not of a caller
             return []
         history = CallHistory.from_lines(lines)

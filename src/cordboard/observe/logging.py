@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from itertools import islice
 from json import dumps
@@ -24,6 +24,10 @@ from cordboard.observe.library_log import QUOTING_LIBRARIES, FloodGate, without_
 
 MASK = "***"
 LEVELS = ("debug", "info", "warning", "error", "critical")
+QUOTING = frozenset(
+    "detail error exception heard message problem reason said sentence text words".split()
+)
+"""Fields of log lines that may quote callers, agents, tools and services."""
 MOST_KEPT = 5_000
 MOST_KEPT_BYTES = 8 * 1024 * 1024
 """The last lines that `KeptLog` has in memory: no more than either."""
@@ -41,6 +45,8 @@ class SecretFilter:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: tuple[str, ...] = ()
+        self.redact: Callable[[str], str] = str
+        """Removes personal data from fields that may quote people or services (`QUOTING`)."""
         self.register(secrets)
 
     def register(self, secrets: Iterable[str]) -> None:
@@ -59,6 +65,10 @@ class SecretFilter:
     def __call__(
         self, logger: Any, method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
+        if self.redact is not str:
+            quoted = {key: event[key] for key in QUOTING & event.keys()}
+            clean = {k: self.redact(v) for k, v in quoted.items() if isinstance(v, str)}
+            event = {**event, **clean}
         if not self._secrets:
             return event
         return {self.mask(key): self._masked(value) for key, value in event.items()}

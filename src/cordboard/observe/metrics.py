@@ -146,6 +146,12 @@ class CallMetrics:
         self._refused_offers = Counter(
             "ai_agent_refused_offers", "Calls not admitted.", ["reason"], registry=registry
         )
+        self._firewall_refused = Counter(
+            "ai_agent_firewall_refused",
+            "Acts that the telephone firewall refused, by kind and rule.",
+            ["act", "rule"],
+            registry=registry,
+        )
         self._binding_problems = Counter(
             "ai_agent_binding_problems",
             "Calls that requested an unknown context or provider; others answered.",
@@ -171,6 +177,10 @@ class CallMetrics:
     def refused(self, reason: str) -> None:
         """Count a call that was not admitted. `reason` is a fixed word, such as `stopping`."""
         self._refused_offers.labels(reason).inc()
+
+    def firewall_refused(self, act: str, rule: str) -> None:
+        """Count an act that the firewall refused; both are fixed words."""
+        self._firewall_refused.labels(act, rule).inc()
 
     def binding_problem(self) -> None:
         """Count a call that requested a context or a provider that does not exist."""

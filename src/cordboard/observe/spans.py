@@ -102,7 +102,7 @@ class SpanTracing(Tracing):
                 self._begin_turn(call, event.fields()["turn"], at_ns)
             case "turn.latency" | "turn.answered":
                 _note_latency(call, event.fields())
-            case "agent.audio_ended" | "agent.interrupted":
+            case "agent.audio_ended" | "agent.interrupted" | "agent.cut_off":
                 if call.turn is not None and event.fields()["turn"] == call.turn.number:
                     call.turn.last_ns = at_ns
             case "tool.approval":

@@ -17,9 +17,11 @@ import structlog
 
 from cordboard.api.app import ComponentState
 from cordboard.audio.pacer import Pacer
+from cordboard.calls.call_registry import ATTESTATION
 from cordboard.calls.offer import Offer
+from cordboard.calls.outbound_order import OutboundOrder, OutboundResult
 from cordboard.config.schema import Asterisk, Config
-from cordboard.errors import LineUnsupported, ListenError
+from cordboard.errors import LineError, LineUnsupported, ListenError
 from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
@@ -117,6 +119,14 @@ class Doors:
             raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
         return await self._source.dial(dialled)
 
+    def place(self, order: OutboundOrder, finished: Callable[[OutboundResult], None]) -> None:
+        """Place a call through Asterisk. Returns at once. Raises `LineError`."""
+        if self._source is None:
+            raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
+        if not self._source.ready:
+            raise LineError("Asterisk cannot be reached now")
+        self._source.place(order, finished)
+
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; return True at once without an Asterisk to wait for."""
         return self._source is None or await self._source.wait_ready(timeout)
@@ -204,5 +214,10 @@ class Doors:
 
 
 def channel_variables(config: Config) -> frozenset[str]:
-    """Return the channel variables that any context may use."""
-    return frozenset(name for context in config.contexts.values() for name in context.variables)
+    """Return the channel variables that any context, or the firewall, may use."""
+    names = {name for context in config.contexts.values() for name in context.variables}
+    places = (place.split(".") for place in config.firewall.places)
+    names.update(parts[1] for parts in places if parts[0] == "variables")
+    if config.firewall.incoming.attestation is not None:
+        names.add(ATTESTATION)
+    return frozenset(names)

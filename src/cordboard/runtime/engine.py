@@ -52,7 +52,9 @@ from cordboard.config.remote_url import is_loopback
 from cordboard.config.schema import Config
 from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
-from cordboard.history.indexer import IndexKeeper
+from cordboard.firewall.numbers import warm
+from cordboard.firewall.store import CountStore
+from cordboard.history.keeper import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
 from cordboard.mcp.sdk import load_sdk
 from cordboard.mcp.stdio.orphans import sweep_orphans
@@ -61,6 +63,9 @@ from cordboard.observe.metrics import Metrics
 from cordboard.observe.open_tracing import open_tracing
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
+from cordboard.outbound.campaigns.callbacks import CallbackQueue
+from cordboard.outbound.campaigns.runner import CampaignRunner
+from cordboard.outbound.placing import OutboundCalls
 from cordboard.runtime.administration import Administration
 from cordboard.runtime.doors import Doors
 from cordboard.runtime.health import EngineHealth, EngineModels
@@ -120,8 +125,9 @@ class Engine:
         self._stack = AsyncExitStack()
         self._stopping: asyncio.Task[None] | None = None
         self._pool = ServerPool(self._metrics.servers, is_open=False)
-        self._writer = LedgerWriter(OpenCalls(config.calls.directory))
-        self._recordings = RecordingWriter(self._metrics.media.recording_dropped)
+        vault = self._vault = config.privacy.encryption.vault
+        self._writer = LedgerWriter(OpenCalls(config.calls.directory), vault=vault)
+        self._recordings = RecordingWriter(self._metrics.media.recording_dropped, vault)
         self.models = EngineModels(loading)
         self.load = OverloadMonitor(
             self._metrics,
@@ -130,9 +136,7 @@ class Engine:
             lambda: self.view.log_when_ready(),
             sheds=sheds_load,
         )
-        provider_health = ProviderHealth(
-            mask=lambda text: self.reloader.generation.known_secrets.text(text)
-        )
+        provider_health = self._provider_health()
         self.reloader = self._make_reloader(source, provider_health)
         versions = _versions_of(config, source)
         self.administration = Administration(self.reloader, source, versions)
@@ -141,22 +145,24 @@ class Engine:
         self._post_call = self._make_post_call_queue()
         self._listeners = [] if listener is None else [listener]
         services = self._call_services()
-        self.registry = CallRegistry(
-            lambda: self.reloader.generation,
-            self._open_agent,
-            services,
-            self.load.degradation,
-            has_ari=config.asterisk is not None,
-        )
+        self._counts = self._make_count_store(services)
+        self.registry = self._make_registry(services)
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
         self.doors = Doors(config, self.registry.offer, self.registry.offer, self._metrics)
+        self.outbound = self._make_outbound(services)
+        self._campaigns = CampaignRunner(
+            self._campaigns_file, self.outbound, self._metrics.internal_error
+        )
         self.view = self._make_view(provider_health)
         self.alarms = self._make_alarms()
         self._http = HttpServer(config.health, self._http_app())
         self._admin = self._admin_listener(source) if config.admin.ui.enabled else None
+
+    def _provider_health(self) -> ProviderHealth:
+        return ProviderHealth(mask=lambda text: self.reloader.generation.known_secrets.text(text))
 
     def _make_reloader(
         self, source: ConfigSource | None, provider_health: ProviderHealth
@@ -197,7 +203,12 @@ class Engine:
             lambda: self._config.calls.post_call,
             self._metrics,
             self._tracing,
+            vault=self._vault,
         )
+
+    def _make_count_store(self, services: CallServices) -> CountStore:
+        folder = self._begun_with.admin.ui.data
+        return CountStore(services.counts, folder, lambda: self._config.firewall.has_caps)
 
     def _call_services(self) -> CallServices:
         return CallServices(
@@ -209,6 +220,26 @@ class Engine:
             self.models.apology,
             self._tracing,
             self._post_call,
+            callbacks=CallbackQueue(lambda: self._config.outbound.campaigns),
+            redactor=lambda: self._config.privacy.redact.redactor,
+            transcribe=self.models.words,
+        )
+
+    def _make_registry(self, services: CallServices) -> CallRegistry:
+        return CallRegistry(
+            lambda: self.reloader.generation,
+            self._open_agent,
+            services,
+            self.load.degradation,
+            has_ari=self._begun_with.asterisk is not None,
+        )
+
+    def _make_outbound(self, services: CallServices) -> OutboundCalls:
+        return OutboundCalls(
+            lambda: self._config,
+            self.doors.place,
+            lambda: self.reloader.generation.policy,
+            services.counts,
         )
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:
@@ -248,6 +279,7 @@ class Engine:
             chat=self.chat,
             trials=self._trials,
             usage=self._usage,
+            outbound=self.outbound,
         )
 
     def _admin_listener(self, source: ConfigSource | None) -> AdminListener:
@@ -263,6 +295,7 @@ class Engine:
             usage=self._usage,
             providers=self._provider_desk(source),
             browser=self.doors.browser,
+            outbound=self.outbound,
             runs=self.trial_runs,
             chats=self.chat,
             config=lambda: self._config,
@@ -328,9 +361,17 @@ class Engine:
         """The configuration in force."""
         return self.reloader.config
 
+    def _campaigns_file(self) -> Path | None:
+        outbound = self._config.outbound
+        return outbound.campaigns if outbound.enabled else None
+
     @property
     def _directory(self) -> Path:
         return self._begun_with.calls.directory
+
+    def redact(self, text: str) -> str:
+        """Return a text without what no record may have (`privacy.redact`), for the log."""
+        return self._config.privacy.redact.redactor.text(text)
 
     @property
     def http_port(self) -> int:
@@ -376,6 +417,7 @@ class Engine:
         log.info("engine_stopping", calls=len(self.registry.calls), grace=seconds)
         self.reloader.freeze()
         await self.administration.close()
+        await self._campaigns.pause()
         try:
             await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
             if self.trial_runs is not None:
@@ -410,6 +452,9 @@ class Engine:
         await asyncio.to_thread(self._prepare_folder, self._begun_with.calls.directory)
         await self._usage.start()
         stack.push_async_callback(self._usage.close)
+        await asyncio.to_thread(warm, self._config.firewall.country)
+        await self._counts.start()
+        stack.push_async_callback(self._counts.close)
         self.load.start()
         stack.callback(self.load.stop)
         sweeping = asyncio.create_task(self._sweep_calls(), name="retention")
@@ -433,7 +478,9 @@ class Engine:
         self.load.watchdog.start()
         stack.callback(self.load.watchdog.stop)
         stack.push_async_callback(self.doors.close)
+        stack.push_async_callback(self._campaigns.close)
         await self.doors.open()
+        self._campaigns.start()
         opening_servers = asyncio.create_task(self._open_servers(), name="open mcp servers")
         stack.callback(opening_servers.cancel)
         ending_calls = asyncio.create_task(self._end_killed_calls(), name="killed calls")
@@ -452,7 +499,7 @@ class Engine:
 
         url = self._begun_with.calls.index.database.get_secret_value()
         store = SqlHistoryStore(self._directory, url)
-        return IndexKeeper(self._directory, store, self._metrics.internal_error)
+        return IndexKeeper(self._directory, store, self._metrics.internal_error, vault=self._vault)
 
     def _prepare_folder(self, directory: Path) -> None:
         """Check the folder for ledgers before the first call. Blocks."""
@@ -473,7 +520,7 @@ class Engine:
     async def _end_killed_calls(self) -> None:
         """End calls that a killed engine left behind."""
         directory, contexts = self._begun_with.calls.directory, self._config.contexts
-        ending = end_killed_calls(directory, contexts, self._post_call, self._metrics)
+        ending = end_killed_calls(directory, contexts, self._post_call, self._metrics, self._vault)
         await self._aside("killed_calls", ending)
 
     async def _open_servers(self) -> None:
@@ -493,7 +540,7 @@ class Engine:
             today, days = datetime.datetime.now().astimezone().date(), self._config.calls.keep_days
             recordings = asyncio.to_thread(sweep, self._directory, keep, today)
             await self._aside("retention", recordings)
-            ledgers = asyncio.to_thread(sweep_ledgers, self._directory, days, today)
+            ledgers = asyncio.to_thread(sweep_ledgers, self._directory, days, today, self._vault)
             await self._aside("retention", ledgers)
             await asyncio.sleep(INTERVAL)
 

@@ -29,7 +29,7 @@ from cordboard.chat.sessions import ChatSessions
 from cordboard.config.checks.tools import running_servers
 from cordboard.config.plugins import installed
 from cordboard.config.schema import Config
-from cordboard.history.indexer import IndexKeeper
+from cordboard.history.keeper import IndexKeeper
 from cordboard.mcp.fleet import troubles
 from cordboard.mcp.supervision.status import ServerState
 from cordboard.observe.metrics import Metrics
@@ -93,6 +93,12 @@ class EngineModels:
         if self._models is None:
             return "not needed"
         return self._models.turn_end_missing or "loaded"
+
+    async def words(self, pcm_8k: bytes) -> str:
+        """Return the words in s16 at 8 kHz; empty without the offline recogniser. Raises
+        `RecogniserError`."""
+        recogniser = self._models.recogniser if self._models is not None else None
+        return (await recogniser.transcribe(pcm_8k)).text if recogniser is not None else ""
 
     async def apology(self, audio_format: AudioFormat) -> bytes:
         """Return the audio for a caller without an agent; empty without the offline voice."""

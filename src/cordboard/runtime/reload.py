@@ -328,7 +328,10 @@ class Reloader:
         if voice is None:
             providers = await making
         else:
-            providers, _ = await asyncio.gather(making, voice.prepare(greetings(config).values()))
+            providers, _ = await asyncio.gather(
+                making,
+                voice.prepare([text for texts in greetings(config).values() for text in texts]),
+            )
             # Callers hear them seconds after the greeting at the earliest.
             self._prepare(voice.prepare(known_sentences(config)))
         self._prepare(providers.prepare(greetings(config)))  # slow with services

@@ -40,6 +40,7 @@ class LineMediaBase(ABC):
     def __init__(self) -> None:
         self._on_audio: Callable[[bytes], None] | None = None
         self._on_dtmf: Callable[[str], None] | None = None
+        self._on_hold: Callable[[bool], None] | None = None
         self._on_sent: Callable[[bytes], None] | None = None
         self._on_closed: Callable[[str], None] | None = None
         self._on_lost: Callable[[str], None] | None = None
@@ -56,6 +57,9 @@ class LineMediaBase(ABC):
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         self._on_dtmf = callback
 
+    def on_hold(self, callback: Callable[[bool], None]) -> None:
+        self._on_hold = callback
+
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
         self._on_sent = callback
 
@@ -64,12 +68,17 @@ class LineMediaBase(ABC):
         if self._ending is not None:
             callback(self._ending)
 
+    def caller_holds(self, on: bool) -> None:
+        """Report to the call that the caller has put it on hold, or is back."""
+        if self._on_hold is not None:
+            self._on_hold(on)
+
     def end(self, reason: Ending) -> None:
         """Report, once, the end of the media or line to the call; stop the audio both ways."""
         if not self._in_use:
             return
         self._ending, self._in_use = reason, False
-        self._on_audio = self._on_dtmf = self._on_sent = None
+        self._on_audio = self._on_dtmf = self._on_hold = self._on_sent = None
         self._stop_sound()
         if self._on_closed is not None:
             self._on_closed(reason)
@@ -77,7 +86,7 @@ class LineMediaBase(ABC):
     def _begin_closing(self) -> None:
         """Stop all callbacks: the call closes the media."""
         self._closing, self._in_use = True, False
-        self._on_audio = self._on_dtmf = self._on_sent = self._on_closed = None
+        self._on_audio = self._on_dtmf = self._on_hold = self._on_sent = self._on_closed = None
 
     def _tell_lost(self, problem: str) -> None:
         """Report the loss of the transport to the line, once, unless the media is over anyway."""

@@ -7,13 +7,13 @@ telephone: admission, agent, tools, ledger, recording.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from cordboard.audio.format import FRAME_MS, SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.calls.offer import CallTest, Media, Offer, TransferTarget
+from cordboard.calls.offer import CallTest, Media, Offer, PartyEvent, SecondLeg, TransferTarget
 from cordboard.errors import LineUnsupported
 from cordboard.telephony.line_media import PacedMedia
 from cordboard.tools.tool import Effects
@@ -130,8 +130,14 @@ class ScriptedCaller(PacedMedia):
     async def decline(self, status: str) -> None:
         """Nothing to do: the file of refused offers has the reason."""
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         raise LineUnsupported("a test call cannot be transferred: it has no telephone")
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
+        raise LineUnsupported("a test call cannot be transferred: it has no telephone")
+
+    async def device_state(self, device: str) -> str:
+        raise LineUnsupported("this line sees no devices")
 
     async def dtmf(self, keys: str) -> None:
         """Drop the keys: there is no telephone."""

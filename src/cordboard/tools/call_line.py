@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from cordboard.errors import LineUnsupported
 
@@ -27,6 +27,8 @@ class KeysWanted:
     """Seconds between two keys."""
     secret: bool = False
     """True if the keys must not appear in ledger, logs, recording (muted) or to the agent."""
+    kept: bool = True
+    """For secret keys: False if the call must forget them at once; then there is no reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,85 @@ class KeysCollected:
     reference: str = ""
     """For secret keys: the name under which the call keeps them until its end (`CallLine.reveal`).
     The agent receives only this name."""
+
+
+TransferOutcome: TypeAlias = Literal[
+    "accepted", "busy", "no_answer", "declined", "unavailable", "machine", "cancelled", "failed"
+]
+"""Outcome of a transfer.
+
+- `accepted`: the other party has the caller, or had them
+- `busy`, `no_answer`, `declined`: as a person would say it
+- `unavailable`: closed now, or their phone is not connected
+- `machine`: answered, but the call was not taken: probably a voicemail
+- `cancelled`: by the caller
+- `failed`: a fault of the telephone system or its configuration
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """The end of a transfer."""
+
+    outcome: TransferOutcome
+    returned: bool = False
+    """The caller is with the agent (again)."""
+    closed: bool = False
+    """The destination has no business hours now."""
+
+
+MessageOutcome: TypeAlias = Literal["confirmed", "unconfirmed", "rejected", "empty"]
+"""Outcome of a message.
+
+- `confirmed`: passed on after the caller's yes
+- `unconfirmed`: passed on without a clear answer
+- `rejected`: not passed on, because the caller said no to each reading
+- `empty`: no words were understood
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageResult:
+    """A caller's message."""
+
+    outcome: MessageOutcome
+    text: str
+    """The caller's words, without what records may not have."""
+
+
+CallbackOutcome: TypeAlias = Literal[
+    "noted",
+    "no_number",
+    "other_number",
+    "not_allowed",
+    "do_not_call",
+    "no_time",
+    "closed",
+    "not_confirmed",
+    "failed",
+]
+"""Outcome of a request to be called back.
+
+- `no_number`: there is none, or it cannot be read
+- `other_number`: only the number that the caller calls from may be called back
+- `not_allowed`, `do_not_call`: by the firewall, by the do-not-call list
+- `no_time`: the time cannot be read, or is over
+- `closed`: outside the hours, or too far ahead
+- `not_confirmed`: the caller did not say yes
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackResult:
+    """A request to be called back."""
+
+    outcome: CallbackOutcome
+    number: str
+    """In E.164."""
+    at: str
+    """The promised time, in ISO 8601."""
+    now: str
+    """The time now, in the zone of the promises."""
 
 
 class CallLine(Protocol):
@@ -60,10 +141,12 @@ class CallLine(Protocol):
     def end_after_speech(self, reason: str) -> None:
         """Hang up as soon as the caller has heard what the agent is saying. Returns at once."""
 
-    async def transfer_after_speech(self, destination: str) -> None:
+    async def transfer_after_speech(self, destination: str, reason: str = "") -> TransferResult:
         """Let the agent finish speaking, then pass the caller on to a configured destination.
 
-        Raises `TransferFailed` (the call continues), `LineUnsupported` or `LineGone`.
+        `reason`: the caller's concern, told to a human who is asked first. Returns when the
+        transfer is over: that may take as long as the talk with a human. Raises `TransferFailed`
+        (the call continues), `LineUnsupported` or `LineGone`.
         """
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
@@ -82,6 +165,16 @@ class CallLine(Protocol):
 
     async def send_keys(self, keys: str) -> None:
         """Send DTMF to the caller's side. Raises `LineUnsupported` or another `LineError`."""
+
+    async def take_message(self, about: str) -> MessageResult:
+        """Have the caller dictate a message, confirm it and pass it on, with `about`: whom it is
+        for. Meanwhile the agent answers nothing. Raises `LineUnsupported`, `LineError` if the
+        caller is being asked something else, and `LineGone` if the call ends: what the caller said
+        until then is passed on all the same."""
+
+    async def request_callback(self, number: str, at: str, about: str) -> CallbackResult:
+        """Have the caller confirm number and time of a call-back, and note it. An empty `number` is
+        that of the caller; `at` is a time in ISO 8601. Raises as `take_message` does."""
 
     def say(self, text: str) -> None:
         """Make the agent speak a sentence now. Returns at once."""
@@ -110,6 +203,7 @@ class NoCaller:
 
     no_transfer: ClassVar[str] = "there is no caller on the line"
     no_keys: ClassVar[str] = no_transfer
+    no_voice: ClassVar[str] = no_transfer
     call_id: str
     context_name: str
     provider_name: str = ""
@@ -118,7 +212,7 @@ class NoCaller:
     def end_after_speech(self, reason: str) -> None:
         """Do nothing: there is no call to end."""
 
-    async def transfer_after_speech(self, destination: str) -> None:
+    async def transfer_after_speech(self, destination: str, reason: str = "") -> TransferResult:
         raise LineUnsupported(self.no_transfer)
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
@@ -129,6 +223,12 @@ class NoCaller:
 
     async def send_keys(self, keys: str) -> None:
         raise LineUnsupported(self.no_keys)
+
+    async def take_message(self, about: str) -> MessageResult:
+        raise LineUnsupported(self.no_voice)
+
+    async def request_callback(self, number: str, at: str, about: str) -> CallbackResult:
+        raise LineUnsupported(self.no_voice)
 
     def say(self, text: str) -> None:
         """Do nothing: there is no listener."""

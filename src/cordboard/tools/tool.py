@@ -21,7 +21,9 @@ from cordboard.tools.call_line import CallLine
 JsonObject: TypeAlias = dict[str, Any]
 ToolKind = str
 """`builtin`, `mcp`, `http`, `python`, `workflow`, or the kind of a plug-in."""
-RefusalReason = Literal["", "not_in_toolbox", "arguments", "limit", "duplicate", "approval"]
+RefusalReason = Literal[
+    "", "not_in_toolbox", "arguments", "firewall", "limit", "duplicate", "approval"
+]
 """Reason why the desk did not run a tool; empty if it did, or if the tool itself refused."""
 COLLECT_DIGITS_ORIGIN = "builtin:collect_digits"
 NOT_AVAILABLE = "Sorry, that is not available at the moment."

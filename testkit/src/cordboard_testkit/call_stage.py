@@ -24,12 +24,14 @@ from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
 from cordboard.calls.open_calls import OpenCalls
+from cordboard.calls.outbound_order import CallbackBook
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.writer import RecordingWriter
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation.generation import Generation
 from cordboard.observe.metrics import Metrics
+from cordboard.speech.answer.listening import Transcribe
 from cordboard.tools.catalogue import ToolEntry
 from cordboard.tools.tool import (
     Effects,
@@ -98,14 +100,22 @@ Apology = Callable[[AudioFormat], Awaitable[bytes]]
 
 
 def stage_config(
-    context: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None,
+    prices: Mapping[str, Any] | None = None,
+    firewall: Mapping[str, Any] | None = None,
+    destinations: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any] | None = None,
+    sales: Mapping[str, Any] | None = None,
+    configured: Mapping[str, Any] | None = None,
+    outbound: Mapping[str, Any] | None = None,
 ) -> Config:
-    """One context `demo` that greets, with a place to transfer to.
+    """One context `demo` that greets, with a place to transfer to, whose keys `sales` adds to, and
+    `destinations`; `configured` are further tools.
 
     Silence has no effect: the script may be silent as long as it wants, unless the test changes
     that.
     """
-    sales = {"target": "6001", "context": "internal"}
+    destination = {"target": "6001", "context": "internal", **(sales or {})}
     calm = {"filler_after_ms": 0, "caller_after_ms": 3_600_000, "agent_after_ms": 3_600_000}
     demo = {
         "greeting": "Good morning.",
@@ -117,7 +127,13 @@ def stage_config(
         {
             "contexts": {"demo": demo},
             "prices": prices or {},
-            "tools": {"transfer": {"destinations": {"sales": sales}}},
+            "firewall": firewall or {},
+            "tools": {
+                "transfer": {"destinations": {"sales": destination, **(destinations or {})}},
+                **(configured or {}),
+            },
+            "privacy": privacy or {},
+            "outbound": outbound or {},
         }
     )
 
@@ -135,6 +151,8 @@ class CallStage:
         variables: Mapping[str, str] | None = None,
         post_call: JobTaker | None = None,
         apology: Apology | None = None,
+        transcribe: Transcribe | None = None,
+        callbacks: CallbackBook | None = None,
     ) -> None:
         """`post_call` gets the steps after the call; that needs a loop with real time. `apology`:
         the engine's own voice for callers who have no agent."""
@@ -142,8 +160,9 @@ class CallStage:
         self.line = line or FakeLine()
         self.generation = FakeGeneration(config, tools)
         self.metrics = Metrics()
-        self.writer = LedgerWriter(OpenCalls(directory))
-        self.recordings = RecordingWriter(self.metrics.media.recording_dropped)
+        self.vault = config.privacy.encryption.vault
+        self.writer = LedgerWriter(OpenCalls(directory), vault=self.vault)
+        self.recordings = RecordingWriter(self.metrics.media.recording_dropped, self.vault)
         self.events: list[LedgerEvent] = []
         self._directory = directory
         offer = self.line.offer(variables)
@@ -155,6 +174,9 @@ class CallStage:
             self.recordings,
             apology,
             post_call=post_call,
+            callbacks=callbacks,
+            redactor=lambda: config.privacy.redact.redactor,
+            transcribe=transcribe,
         )
         self.call = Call(offer, bind(offer, config), self.generation, agent, services)
         self.metrics.calls.started()
@@ -183,7 +205,7 @@ class CallStage:
         self.writer.close()
         self.recordings.close()
         (path,) = self._directory.glob(f"*/{self.call.call_id}.jsonl")
-        return read_lines(path)
+        return read_lines(path, self.vault)
 
     def history(self) -> CallHistory:
         return CallHistory.from_lines(self.lines())
@@ -216,13 +238,33 @@ def play_call(
     variables: Mapping[str, str] | None = None,
     prices: Mapping[str, Any] | None = None,
     apology: Apology | None = None,
+    firewall: Mapping[str, Any] | None = None,
+    destinations: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any] | None = None,
+    sales: Mapping[str, Any] | None = None,
+    transcribe: Transcribe | None = None,
+    configured: Mapping[str, Any] | None = None,
+    post_call: JobTaker | None = None,
+    callbacks: CallbackBook | None = None,
+    outbound: Mapping[str, Any] | None = None,
 ) -> CallStage:
     """Play a call to its end while `scenario` acts for the caller and the world."""
 
     async def run() -> CallStage:
-        config = stage_config(context, prices)
+        config = stage_config(
+            context, prices, firewall, destinations, privacy, sales, configured, outbound
+        )
         stage = CallStage(
-            directory, make_agent(), config, tools, make_line(), variables, apology=apology
+            directory,
+            make_agent(),
+            config,
+            tools,
+            make_line(),
+            variables,
+            post_call,
+            apology=apology,
+            transcribe=transcribe,
+            callbacks=callbacks,
         )
         if scenario is not None:
             await scenario(stage)

@@ -119,7 +119,7 @@ class FakeAgent:
         self.notes.append(text)
         return True
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         self.aside = take
 
     async def close(self) -> None:
@@ -199,6 +199,6 @@ class FakeAgent:
     async def _follow(self) -> None:
         assert self.session is not None  # noqa: S101 - `start` has set it
         if self.session.greeting:
-            await self.speak(0, self.session.greeting)
+            await self.speak(0, *(self.session.opening or (self.session.greeting,)))
         if self._script is not None:
             await self._script(self)

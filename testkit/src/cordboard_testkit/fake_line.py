@@ -7,11 +7,30 @@ The media plays written audio at the pace of the event loop's clock, as a pacer 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.calls.offer import (
+    CallerGone,
+    CallerKey,
+    Media,
+    Offer,
+    PartyAnswered,
+    PartyEvent,
+    PartyGone,
+    PartyRings,
+    TransferTarget,
+)
+from cordboard.calls.outbound_order import (
+    Dialling,
+    NotReached,
+    OutboundCall,
+    OutboundOrder,
+    OutboundResult,
+)
+from cordboard.errors import LineError, LineGone, LineUnsupported
 from cordboard.telephony.line_media import Ending, PacedMedia
 
 FRAME = 0.02
@@ -77,6 +96,113 @@ class FakeMedia(PacedMedia):
         self.end(reason)
 
 
+Place = Literal["agent", "hold", "party", "gone"]
+
+
+class FakeLeg:
+    """Implements `SecondLeg`: a caller, a hold bridge and another party, without a telephone.
+
+    A party that was hung up, by either side, is no longer `live`. Each operation takes `delay`
+    seconds, or raises what `refuse` has under its name.
+    """
+
+    def __init__(
+        self, line: FakeLine, target: TransferTarget, watch: Callable[[PartyEvent], None]
+    ) -> None:
+        self.target = target
+        self.operations: list[str] = []
+        self.party: Literal["none", "calling", "answered", "gone"] = "none"
+        self.party_hears: Literal["nothing", "agent", "caller"] = "nothing"
+        self.follows = False
+        self.closed = False
+        self._line = line
+        self._watch = watch
+
+    @property
+    def live(self) -> bool:
+        """True while the other party is called, or on the line."""
+        return self.party in ("calling", "answered")
+
+    # The other party, and the caller.
+
+    def ring(self) -> None:
+        if self.party == "calling":
+            self._watch(PartyRings())
+
+    def answer(self) -> None:
+        if self.party == "calling":
+            self.party = "answered"
+            self._watch(PartyAnswered())
+
+    def leave(self, cause: int = 16, status: int = 0) -> None:
+        """The other party hangs up, or refuses the call."""
+        if self.live:
+            self.party = "gone"
+            self._watch(PartyGone(cause, status))
+
+    def caller_presses(self, key: str) -> None:
+        self._watch(CallerKey(key))
+
+    def caller_leaves(self) -> None:
+        self._watch(CallerGone())
+
+    # SecondLeg
+
+    async def hold(self) -> None:
+        await self._operate("hold")
+        self._move("hold")
+
+    async def dial(self) -> None:
+        await self._operate("dial")
+        self.party = "calling"
+        self._line.dialled.set()
+
+    async def brief(self) -> None:
+        await self._operate("brief")
+        self.party_hears = "agent"
+
+    async def introduce(self) -> None:
+        await self._operate("introduce")
+        self._move("agent")
+
+    async def join(self) -> None:
+        await self._operate("join")
+        self._move("party")
+        self.party_hears = "caller"
+
+    async def follow(self) -> None:
+        await self._operate("follow")
+        self.follows = True
+
+    async def drop(self) -> None:
+        await self._operate("drop")
+        self.party = "gone"
+
+    async def back(self) -> None:
+        await self._operate("back")
+        self._move("agent")
+        self.follows = False
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.party, self.follows = "gone", False
+            self._line.consulted()
+
+    async def _operate(self, name: str) -> None:
+        self.operations.append(name)
+        await asyncio.sleep(self._line.leg_delay)
+        if self.closed:
+            raise LineGone("the consultation is over")
+        if (error := self._line.refuse_leg.get(name)) is not None:
+            raise error
+
+    def _move(self, place: Place) -> None:
+        if self._line.place == "gone":
+            raise LineGone("the caller is gone")
+        self._line.place = place
+
+
 class FakeLine:
     """Implements `LineControl`, and makes the offer that goes with it."""
 
@@ -94,6 +220,24 @@ class FakeLine:
         self.declined: list[str] = []
         self.sent_keys = ""
         self.released = 0
+        self.legs: list[FakeLeg] = []
+        """The consultations, in their order."""
+        self.dialled = asyncio.Event()
+        """Set when a consultation has dialled."""
+        self.leg_delay = 0.01
+        self.refuse_leg: dict[str, LineError] = {}
+        self.place: Place = "agent"
+        """Where the caller is."""
+        self.devices: dict[str, str] = {}
+        self.away: asyncio.Future[str | None] | None = None
+        """Set it to have a transfer return its result: the status of a caller who is back."""
+        self.order: OutboundOrder | None = None
+        """Set for an outbound call."""
+        self.dialling = Dialling("answered", rang=True)
+        """How dialling ends, after `ring_seconds`."""
+        self.ring_seconds = 1.0
+        self.results: list[OutboundResult] = []
+        """How an outbound call ended."""
 
     def offer(self, variables: Mapping[str, str] | None = None, called: str = "100") -> Offer:
         return Offer(
@@ -105,7 +249,15 @@ class FakeLine:
             caller_name="Kari Nordmann",
             called_number=called,
             variables=variables or {},
+            outbound=OutboundCall(self.order, self._dial, self.results.append)
+            if self.order is not None
+            else None,
         )
+
+    async def _dial(self) -> None:
+        await asyncio.sleep(self.ring_seconds)
+        if self.dialling.outcome != "answered":
+            raise NotReached(self.dialling)
 
     async def _open(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
         await asyncio.sleep(self.media_delay)
@@ -126,10 +278,36 @@ class FakeLine:
     async def dtmf(self, keys: str) -> None:
         self.sent_keys += keys
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         if self.refuse_transfer is not None:
             raise self.refuse_transfer
         self.transfers.append(target)
+        return await self.away if target.away_seconds and self.away is not None else None
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> FakeLeg:
+        if self.source == "audiosocket":
+            raise LineUnsupported("this line has one leg")
+        leg = FakeLeg(self, target, watch)
+        self.legs.append(leg)
+        return leg
+
+    def consulted(self) -> None:
+        """A consultation is closed: the call learns of a caller who left in it."""
+        if self.place == "gone" and self.media is not None:
+            self.media.break_off("caller_hangup")
+
+    def caller_hangs_up(self) -> None:
+        """The caller hangs up, wherever they are."""
+        self.place = "gone"
+        if self.legs and not self.legs[-1].closed:
+            self.legs[-1].caller_leaves()
+        elif self.media is not None:
+            self.media.break_off("caller_hangup")
+
+    async def device_state(self, device: str) -> str:
+        if device not in self.devices:
+            raise LineError("404 Resource not found")
+        return self.devices[device]
 
     async def variable(self, name: str) -> str | None:
         return None

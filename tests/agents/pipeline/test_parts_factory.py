@@ -187,7 +187,7 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
             "tts": {"type": "elevenlabs", "base_url": speak.url, "headers": {"X-Team": "blue"}},
         }
         providers = Providers(config(settings), ears, environ=ENVIRON)
-        await providers.prepare({"demo": HELLO})
+        await providers.prepare({"demo": (HELLO,)})
         agent = providers.open("demo", "p0")
         session = AgentSession("c1", "demo", "", HELLO, (), SLIN_8K, events.append, lambda: False)
         await agent.start(session)
@@ -204,7 +204,7 @@ async def test_a_turn_through_the_services(ears: OfflineModels) -> None:
         for reloaded in (Providers(config(settings), ears, environ=ENVIRON) for _ in range(2)):
             reloaded.warm("demo", (), providers)  # the first never comes into force
         reloaded.begin()
-        await reloaded.prepare({"demo": HELLO})
+        await reloaded.prepare({"demo": (HELLO,)})
         assert speak.spoken.count(HELLO) == 1
         await providers.close()
         await reloaded.close()

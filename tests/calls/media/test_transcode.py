@@ -79,6 +79,9 @@ class Line:
     def on_dtmf(self, callback):
         self.keys = callback
 
+    def on_hold(self, callback):
+        self.holds = callback
+
     def on_closed(self, callback):
         self.ends = callback
 

@@ -29,6 +29,7 @@ from cordboard.tools.http.request import is_signed
 from cordboard.tools.tool import ToolReply
 from cordboard.tools.toolbox import Toolbox
 from cordboard_testkit.call_stage import CallStage, stage_config
+from cordboard_testkit.emulators.mail_server import MailServer
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeMedia
 
@@ -483,5 +484,35 @@ async def test_a_call_that_the_shutdown_ends_is_told_after_the_next_start(tmp_pa
 
 async def stage_talks(stage: CallStage) -> None:
     async with asyncio.timeout(20):
-        while not stage.of(events.Answering):  # noqa: ASYNC110
+        while not stage.of(events.AudioEnded):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def test_an_e_mail_is_tried_again_until_the_server_takes_it(tmp_path: Path) -> None:
+    async with MailServer(fault="rejects_one") as server:
+        email = {
+            "server": "127.0.0.1",
+            "port": server.port,
+            "security": "none",
+            "sender": "cordboard@example.org",
+            "to": ["desk@example.org"],
+        }
+        settings = Config.model_validate(
+            {
+                "contexts": {"demo": {}},
+                "tools": {"send_email": {"email": email}},
+                "calls": {"post_call": QUICK},
+            }
+        )
+        async with stand(tmp_path, settings) as here:
+            letter = {"subject": "A message\r\nBcc: all@example.org", "text": "It is ready."}
+            await here.queue.put([fresh(tool="send_email", arguments=letter)])
+            await here.until(lambda: here.counted("retried") >= 1)
+            assert not server.mails
+            server.fault = ""
+            await here.empty()
+    (mail,) = server.mails
+    assert (mail.sender, mail.to) == ("cordboard@example.org", ("desk@example.org",))
+    assert mail.message["Subject"] == "A message Bcc: all@example.org"
+    assert mail.message.get_content().strip() == "It is ready."
+    assert here.counted("delivered") == 1

@@ -81,6 +81,40 @@ ONE = [
         " hangup_call knows none",
     ),
     (
+        "hangup_call: {message: {deliver: [{tool: hangup_call}]}}",
+        "tools.hangup_call.message: only the tool take_message takes messages;"
+        " hangup_call does not",
+    ),
+    (
+        "request_callback: {callback: {zone: Oslo, deliver: [{tool: hangup_call}]}}",
+        "tools.request_callback.callback.zone: expected a time zone such as Europe/Oslo",
+    ),
+    (
+        "request_callback: {callback: {zone: Europe/Oslo}}",
+        "tools.request_callback.callback",
+    ),
+    (
+        "hangup_call: {email: {server: localhost, sender: a@b.example, to: [c@d.example]}}",
+        "tools.hangup_call.email: only the tool send_email sends e-mail; hangup_call does not",
+    ),
+    (
+        "take_message: {message: {deliver: []}}",
+        "tools.take_message.message.deliver",
+    ),
+    (
+        "take_message: {message: {deliver: [{tool: post}]}}",
+        "tools.take_message.message.deliver[0].tool: nothing provides the tool post",
+    ),
+    (
+        "take_message: {message: {deliver: [{tool: transfer}]}}",
+        "tools.take_message.message.deliver[0].tool: transfer needs a caller on the line;",
+    ),
+    (
+        f"{{convert: {PYTHON}, take_message: {{message: {{deliver: [{{tool: convert,"
+        ' arguments: {a: "{message.txt}"}}]}}}',
+        "tools.take_message.message.deliver[0].arguments.a: there is no value {message.txt};",
+    ),
+    (
         f"hangup_call: {PYTHON}",
         "tools.hangup_call: hangup_call is the name of a built-in tool; give this one of"
         " `kind: python` another name",
@@ -89,6 +123,29 @@ ONE = [
         "convert: {kind: python, function: dumps}",
         "tools.convert.function: expected a function as module:name, such as"
         ' my_package.tools:convert, found the text "dumps"',
+    ),
+    (
+        "transfer: {destinations: {a: {target: '1', type: queue, mode: attended}}}",
+        "tools.transfer.destinations.a.mode: a queue can only be blind",
+    ),
+    (
+        "transfer: {destinations: {a: {target: '1', mode: warm}}}",
+        "tools.transfer.destinations.a: endpoint: warm needs the phone's channel, such as"
+        " PJSIP/6001",
+    ),
+    (
+        "transfer: {destinations: {a: {target: '1', mode: attended, endpoint: Local/1@x/n}}}",
+        "tools.transfer.destinations.a.endpoint: attended needs the phone's channel, such as"
+        " PJSIP/6001",
+    ),
+    (
+        "transfer: {destinations: {a: {target: '1', mode: warm, endpoint: A/1, returns: true}}}",
+        "tools.transfer.destinations.a.returns: only of mode blind; see return_on_hangup",
+    ),
+    (
+        "transfer: {destinations: {a: {target: '1', endpoint: 'PJSIP/1&PJSIP/2'}}}",
+        "tools.transfer.destinations.a.endpoint: expected a channel such as PJSIP/6001 or"
+        ' PJSIP/+4722334455@trunk, or nothing, found the text "PJSIP/1&PJSIP/2"',
     ),
     (
         "transfer: {timeout_ms: soon}",

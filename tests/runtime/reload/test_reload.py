@@ -13,7 +13,7 @@ from cordboard.api.administration_view import Deferred
 from cordboard.calls.events import Bound
 from cordboard_testkit.patience import PATIENCE, until
 
-from .conftest import Stand, context, server
+from .conftest import Guest, Stand, context, server
 
 ECHO = ("mcp_s_echo", "mcp_s_environment")
 
@@ -363,3 +363,32 @@ async def test_accepted_tools_are_offered_after_a_reload(stand: Stand, lock: Pat
     assert not report.applied
     assert report.problems[0].file == str(lock)
     assert (await stand.ring()).tools == [*ECHO], "a damaged lockfile changes nothing"
+
+
+async def test_a_policy_with_a_mistake_leaves_the_one_in_force(stand: Stand) -> None:
+    """Neither policy allows what the other refuses: a reload is all or nothing, and a call keeps
+    the policy that it began with."""
+    tools = {"transfer": {"destinations": {"trunk": {"target": "+4722123456", "context": "out"}}}}
+    shut, open_ = {"deny": ["+4722*"]}, {"deny": []}
+
+    async def transfers(guest: Guest) -> bool:
+        asking = asyncio.ensure_future(guest.ask("transfer", destination="trunk"))
+        await until(lambda: asking.done() or bool(guest.line.transfers), "the transfer")
+        asking.cancel()  # a call that was transferred answers nothing
+        return bool(guest.line.transfers)
+
+    contexts = {"demo": context("transfer")}
+    stand.write(contexts=contexts, tools=tools, firewall=shut)
+    await stand.begin()
+    early = await stand.ring()
+    stand.write(contexts=contexts, tools=tools, firewall={**open_, "allow": ["oops"]})
+    report = await stand.reload()
+    assert not report.applied
+    (problem,) = report.problems
+    assert (problem.file, problem.key) == (str(stand.path), "firewall.allow[0]")
+    assert problem.line is not None
+    assert not await transfers(await stand.ring())
+    stand.write(contexts=contexts, tools=tools, firewall=open_)
+    assert (await stand.reload()).changed == ("firewall.deny",)
+    assert not await transfers(early), "its own policy"
+    assert await transfers(await stand.ring())

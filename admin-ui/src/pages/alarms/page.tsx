@@ -2,7 +2,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 
 import { useGet, useSend } from "../../app/api.ts";
-import { useTopic } from "../../app/live.ts";
+import { isNewer, useTopic } from "../../app/live.ts";
 import { useMay } from "../../app/session.ts";
 import { Answer, Empty, StaleNote } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
@@ -24,7 +24,8 @@ export default function AlarmsPage() {
   const { alarm: pointed } = route.useSearch();
   const first = useGet("/api/v1/alarms");
   const live = useTopic({ topic: "alarms" });
-  const pushed = live.snapshot && "alarms" in live.snapshot ? live.snapshot : null;
+  const { snapshot } = live;
+  const pushed = snapshot && "alarms" in snapshot && !isNewer(first, live) ? snapshot : null;
   const [seeing, setSeeing] = useState<Alarm | null>(null);
   return (
     <Page title={words.title} actions={<TestMessage />}>

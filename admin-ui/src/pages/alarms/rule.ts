@@ -29,7 +29,7 @@ export function alarmValue(alarm: Alarm, value: number | null): string {
   return alarm.rule.measure === "disk_free" && value !== null ? `${text} %` : text;
 }
 
-/** The condition of a rule: "First sound, p95 above 1.5 s over 15 min, with at least 20 samples". */
+/** The condition of a rule: "Wait for a sound, p95 above 1.5 s over 15 min, with at least 20 samples". */
 export function ruleText(alarm: Alarm): string {
   const { rule } = alarm;
   const said = words.stages;

@@ -51,7 +51,10 @@ export const Details = memo(function Details({ shown, onView }: DetailsProps) {
       {current === "events" && <EventsTab shown={shown} />}
       {current === "cost" && <CostTab call={call} />}
       {current === "config" && <ConfigTab call={call} />}
-      {current === "notes" && <NotesTab shown={shown} />}
+      {/* Not taken away: what is being written there outlives a look at another tab. */}
+      <div hidden={current !== "notes"}>
+        <NotesTab shown={shown} />
+      </div>
       {current === "ledger" && <LedgerTab shown={shown} />}
     </Tabs>
   );

@@ -1,5 +1,5 @@
 // The ledger as it is, line by line.
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 
 import { api } from "../../app/api.ts";
@@ -48,6 +48,8 @@ export function LedgerTab({ shown: { id, end, player } }: { shown: Shown }) {
       });
       return answer.data ?? "";
     },
+    placeholderData: keepPreviousData,
+    gcTime: 0, // each key holds the whole ledger
   });
   const lines = useMemo(() => ledgerLines(query.data ?? ""), [query.data]);
   return (

@@ -40,11 +40,9 @@ function useChange<P extends "notes" | "tags" | "review">(
 }
 
 export function NotesTab({ shown }: { shown: Shown }) {
-  // By its own fields: a tag or a note must not throw away a review that is being written.
-  const { review, review_why: why, reviewed_by: by } = shown.call.notes;
   return (
     <div className="grid gap-6 px-4 pb-4">
-      <Review shown={shown} key={JSON.stringify([review, why, by])} />
+      <Review shown={shown} />
       <Tags shown={shown} />
       <NoteList shown={shown} />
     </div>
@@ -56,14 +54,27 @@ type Judgement = (typeof REVIEWS)[number];
 
 function Review({ shown }: { shown: Shown }) {
   const { notes, notes_revision: revision } = shown.call;
-  const before = REVIEWS.find((each) => each === notes.review) ?? "";
-  const [review, setReview] = useState<Judgement>(before);
-  const [why, setWhy] = useState(notes.review_why);
+  const before = {
+    review: REVIEWS.find((each) => each === notes.review) ?? ("" as const),
+    why: notes.review_why,
+  };
+  const [written, setWritten] = useState<{ review: Judgement; why: string }>();
+  const { review, why } = written ?? before;
+  const isNew = review !== before.review || why !== before.why;
+  // The review under the one that is being written. It may become another one meanwhile.
+  const [below, setBelow] = useState(before);
+  const isSame = below.review === before.review && below.why === before.why;
+  if (!written && !isSame) setBelow(before);
+  const theirs = written && isNew && !isSame;
   const may = useMay("calls.note");
   const send = useChange(shown, "review", () => {});
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
-    send.mutate({ path: { call_id: shown.id }, body: { revision, review, why } });
+    send.mutate(
+      { path: { call_id: shown.id }, body: { revision, review, why } },
+      // What was written since is kept.
+      { onSuccess: () => setWritten((now) => (now === written ? undefined : now)) },
+    );
   };
   const options = REVIEWS.map((value) => ({ value, label: words.notes[value || "none"] }));
   return (
@@ -76,23 +87,27 @@ function Review({ shown }: { shown: Shown }) {
           )
         }
       >
-        <Select value={review} onValue={setReview} options={options} disabled={!may} />
+        <Select
+          value={review}
+          onValue={(chosen) => setWritten({ review: chosen, why })}
+          options={options}
+          disabled={!may}
+        />
       </Field>
-      <Field label={words.notes.why}>
+      <Field
+        label={words.notes.why}
+        hint={theirs && words.notes.theirs(words.notes[before.review || "none"], before.why)}
+      >
         <TextArea
           rows={2}
           value={why}
           disabled={!may}
-          onChange={(event) => setWhy(event.target.value)}
+          onChange={(event) => setWritten({ review, why: event.target.value })}
         />
       </Field>
       {may && (
         <div>
-          <Button
-            type="submit"
-            busy={send.isPending}
-            disabled={review === before && why === notes.review_why}
-          >
+          <Button type="submit" busy={send.isPending} disabled={!isNew}>
             {words.notes.save}
           </Button>
         </div>

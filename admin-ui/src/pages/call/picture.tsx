@@ -187,6 +187,7 @@ function Touch({ shown, scale, layout, inView, onView }: TouchProps) {
     setOver(shape ? { shape, x, y } : null);
   };
   const onUp = (event: PointerEvent<HTMLElement>) => {
+    if (event.button !== 0) return;
     const { x, y } = place(event);
     const from = drag?.from ?? x;
     setDrag(null);

@@ -98,6 +98,7 @@ const MARK_LANES: Readonly<Record<string, Lane>> = {
   "operator.say": "people",
   "operator.hint": "people",
   "operator.hangup": "people",
+  "operator.takeover": "people",
   trouble: "trouble",
   gap: "trouble",
 };

@@ -43,8 +43,13 @@ export const Transcript = memo(function Transcript({ shown, tiles }: TranscriptP
     if (lit >= 0 && player.current().playing) virtual.scrollToIndex(lit, { align: "auto" });
   }, [lit, virtual, player]);
   const selected = shown.search.turn;
+  const broughtIn = useRef<number | undefined>(undefined);
   useEffect(() => {
+    // Once: a running call has other lines each second, and whoever scrolls on is not pulled back.
+    if (selected === broughtIn.current) return;
     const isChosen = (line: TranscriptLine) => selected !== undefined && line.turn === selected;
+    if (selected !== undefined && !lines.some(isChosen)) return; // its lines may still come
+    broughtIn.current = selected;
     const { startIndex = 0, endIndex = -1 } = virtual.range ?? {};
     // Who clicks on a line of a long turn sees it, and is left there.
     if (lines.slice(startIndex, endIndex + 1).some(isChosen)) return;

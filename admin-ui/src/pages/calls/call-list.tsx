@@ -5,13 +5,13 @@ import { useCallback, useMemo, useState } from "react";
 
 import { get, keyOf, useGet } from "../../app/api.ts";
 import { usePhone } from "../../app/phone.ts";
-import { stringifySearch } from "../../app/search.ts";
 import { useMay } from "../../app/session.ts";
 import { useShortcut } from "../../app/shortcuts.tsx";
 import { Empty, Loading, Problem } from "../../parts/answer.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
+import { download } from "../../parts/download.ts";
 import { Menu } from "../../parts/menu.tsx";
 import { Page } from "../../parts/page.tsx";
 import { type Column as TableColumn, VirtualRows } from "../../parts/table.tsx";
@@ -19,26 +19,37 @@ import { words } from "../../words/calls.ts";
 import { type CallRow, callerOf, tableColumns } from "./cells.tsx";
 import { COLUMN_NAMES, type Column, USUAL_COLUMNS, withColumn } from "./columns.ts";
 import { Facets } from "./facets.tsx";
-import { type Filters, partsOf, type Query, queryOf, type Search, totalOf } from "./search.ts";
+import {
+  exportText,
+  type Filters,
+  partsOf,
+  type Query,
+  queryOf,
+  type Search,
+  totalOf,
+} from "./search.ts";
 import { SearchBar } from "./search-bar.tsx";
 import { ViewsMenu } from "./views.tsx";
 
 const PATH = "/api/v1/calls";
+const FACETS = `${PATH}/facets` as const;
 const PAGE_ROWS = 200;
 /** Time between two looks for calls that are newer than the list. */
 const LOOK_MS = 15_000;
 
 export interface CallListProps {
   search: Search;
-  onSearch: (search: Search, replace?: boolean) => void;
+  /** A function gets the search of that moment, which may be newer than the one on the screen. */
+  onSearch: (search: Search | ((now: Search) => Search), replace?: boolean) => void;
 }
 
 export function CallList({ search, onSearch }: CallListProps) {
   const query = useMemo(() => queryOf(search), [search]);
-  const counts = useGet(`${PATH}/facets`, { query }, { keepPrevious: true });
+  const counts = useGet(FACETS, { query }, { keepPrevious: true });
   const facets = counts.data?.facets ?? {};
   const [picked, setPicked] = useState<readonly string[]>([]);
-  const change = (filters: Filters, typing = false) => onSearch({ ...search, ...filters }, typing);
+  const change = (filters: Filters, typing = false) =>
+    onSearch((now) => ({ ...now, ...filters }), typing);
   const phone = usePhone();
   return (
     <Page
@@ -54,7 +65,7 @@ export function CallList({ search, onSearch }: CallListProps) {
         {!phone && (
           <aside
             aria-label={words.filter}
-            className="w-56 shrink-0 overflow-y-auto border-r border-line px-4 pt-3"
+            className="w-52 shrink-0 overflow-y-auto border-r border-line px-4 pt-3"
           >
             <Facets filters={search} counts={facets} onChange={change} />
           </aside>
@@ -64,7 +75,7 @@ export function CallList({ search, onSearch }: CallListProps) {
           {picked.length > 0 && (
             <Picked
               picked={picked}
-              onCompare={(compare) => onSearch({ ...search, compare })}
+              onCompare={(compare) => onSearch((now) => ({ ...now, compare }))}
               onNone={() => setPicked([])}
             />
           )}
@@ -89,7 +100,7 @@ interface ActionsProps extends CallListProps {
 function Actions({ search, query, onSearch }: ActionsProps) {
   const queries = useQueryClient();
   const shown = search.columns ?? USUAL_COLUMNS;
-  const choose = (columns: Column[] | undefined) => onSearch({ ...search, columns }, true);
+  const choose = (columns: Column[] | undefined) => onSearch((now) => ({ ...now, columns }), true);
   return (
     <>
       <ViewsMenu search={search} onOpen={onSearch} />
@@ -110,16 +121,17 @@ function Actions({ search, query, onSearch }: ActionsProps) {
           trigger={<Button icon="download">{words.exportMenu}</Button>}
           items={(["csv", "jsonl"] as const).map((format) => ({
             label: words.exports[format],
-            onSelect: () => {
-              window.location.assign(`${PATH}/export${stringifySearch({ ...query, format })}`);
-            },
+            onSelect: () => download(`${PATH}/export?${exportText(query, format)}`),
           }))}
         />
       )}
       <IconButton
         label={words.refresh}
         icon="refresh"
-        onClick={() => void queries.resetQueries({ queryKey: keyOf(PATH) })}
+        onClick={() => {
+          void queries.resetQueries({ queryKey: keyOf(PATH) });
+          void queries.invalidateQueries({ queryKey: keyOf(FACETS) });
+        }}
       />
     </>
   );
@@ -208,7 +220,7 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
       </div>
     );
   }
-  if (rows.length === 0) return <NoCalls filtered={partsOf(search).length > 0} />;
+  if (rows.length === 0 && !hasNewer) return <NoCalls filtered={partsOf(search).length > 0} />;
   return (
     <>
       {hasNewer && (
@@ -216,7 +228,10 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
           look="quiet"
           icon="up"
           className="w-full rounded-none border-b-line text-accent"
-          onClick={() => void queries.resetQueries({ queryKey: key })}
+          onClick={() => {
+            void queries.resetQueries({ queryKey: key });
+            void queries.invalidateQueries({ queryKey: keyOf(FACETS) });
+          }}
         >
           {words.newCalls}
         </Button>

@@ -2,7 +2,7 @@
 import { useState } from "react";
 
 import { Button } from "../../parts/button.tsx";
-import { Checkbox, Field, NumberInput, TextInput } from "../../parts/field.tsx";
+import { Checkbox, Field, LateInput } from "../../parts/field.tsx";
 import { words } from "../../words/calls.ts";
 import { reasonText, SHORT_DIGEST } from "./cells.tsx";
 import { CHOICES, type Choice, type Filters, NONE, toggled } from "./search.ts";
@@ -92,57 +92,54 @@ function Facet({ name, counts, chosen, onToggle }: FacetProps) {
   );
 }
 
+const UNITS = [
+  ["waited_over_ms", words.ms, 1],
+  ["longer_ms", words.seconds, 1_000],
+  ["shorter_ms", words.seconds, 1_000],
+] as const;
+
 function Limits({ filters, onChange }: Omit<FacetsProps, "counts">) {
-  const seconds = (ms: number | undefined) => (ms === undefined ? null : ms / 1_000);
-  const whole = (value: number | null, factor: number) =>
-    value === null || value < 0 ? undefined : Math.round(value * factor);
+  const number = (typed: string, factor = 1) => {
+    const value = Number(typed) * factor;
+    return typed === "" || !(value >= 0) ? undefined : value;
+  };
+  const whole = (value: number | undefined) => value && Math.round(value);
+  const seen = (value: number | undefined, factor: number) =>
+    value === undefined ? "" : String(value / factor);
   return (
     <fieldset className="grid gap-2">
       <legend className="mb-1 text-xs font-medium text-muted">{words.limits}</legend>
-      <Field label={words.filters.waited_over_ms}>
-        <NumberInput
-          min={0}
-          value={filters.waited_over_ms ?? null}
-          unit={words.ms}
-          onValue={(value) => onChange({ waited_over_ms: whole(value, 1) })}
-        />
-      </Field>
-      <Field label={words.filters.longer_ms}>
-        <NumberInput
-          min={0}
-          value={seconds(filters.longer_ms)}
-          unit={words.seconds}
-          onValue={(value) => onChange({ longer_ms: whole(value, 1_000) })}
-        />
-      </Field>
-      <Field label={words.filters.shorter_ms}>
-        <NumberInput
-          min={0}
-          value={seconds(filters.shorter_ms)}
-          unit={words.seconds}
-          onValue={(value) => onChange({ shorter_ms: whole(value, 1_000) })}
-        />
-      </Field>
+      {UNITS.map(([name, unit, factor]) => (
+        <Field
+          key={name}
+          label={words.filters[name]}
+          aside={<span className="text-muted">{unit}</span>}
+        >
+          <LateInput
+            type="number"
+            min={0}
+            value={seen(filters[name], factor)}
+            onValue={(typed) => onChange({ [name]: whole(number(typed, factor)) })}
+          />
+        </Field>
+      ))}
       <Field label={words.filters.cost_over}>
-        <NumberInput
+        <LateInput
+          type="number"
           min={0}
           step={0.01}
-          value={filters.cost_over === undefined ? null : Number(filters.cost_over)}
-          onValue={(value) => onChange({ cost_over: value === null ? undefined : String(value) })}
+          value={filters.cost_over ?? ""}
+          onValue={(typed) => onChange({ cost_over: number(typed)?.toString() })}
         />
       </Field>
-      <Field label={words.filters.called}>
-        <TextInput
-          value={filters.called ?? ""}
-          onChange={(event) => onChange({ called: event.target.value || undefined })}
-        />
-      </Field>
-      <Field label={words.filters.id}>
-        <TextInput
-          value={filters.id ?? ""}
-          onChange={(event) => onChange({ id: event.target.value || undefined })}
-        />
-      </Field>
+      {(["called", "id"] as const).map((name) => (
+        <Field key={name} label={words.filters[name]}>
+          <LateInput
+            value={filters[name] ?? ""}
+            onValue={(typed) => onChange({ [name]: typed || undefined })}
+          />
+        </Field>
+      ))}
     </fieldset>
   );
 }

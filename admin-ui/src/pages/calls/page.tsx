@@ -1,8 +1,7 @@
 // The history of calls: filters, the list, and two calls compared. The address is its state.
 import { getRouteApi } from "@tanstack/react-router";
 
-import { CallList } from "./call-list.tsx";
-import type { Search } from "./search.ts";
+import { CallList, type CallListProps } from "./call-list.tsx";
 import { TwoCalls } from "./two-calls.tsx";
 
 const route = getRouteApi("/calls");
@@ -10,7 +9,8 @@ const route = getRouteApi("/calls");
 export default function CallsPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const go = (next: Search, replace = false) => void navigate({ search: next, replace });
+  const go: CallListProps["onSearch"] = (next, replace = false) =>
+    void navigate({ search: next, replace });
   const { compare } = search;
   if (compare) {
     return (

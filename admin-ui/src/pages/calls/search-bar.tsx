@@ -1,9 +1,9 @@
 // Above the list: words that were said, the caller's number, the period, and what is chosen.
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useState } from "react";
 
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
-import { Select, TextInput } from "../../parts/field.tsx";
+import { LateInput, Select } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { durationText, momentText } from "../../parts/time.tsx";
 import { words } from "../../words/calls.ts";
@@ -31,53 +31,6 @@ export function SearchBar({ filters, onChange, children }: SearchBarProps) {
   );
 }
 
-const PAUSE_MS = 300;
-
-interface LateInputProps {
-  value: string;
-  label: string;
-  hint: string;
-  disabled: boolean;
-  className: string;
-  id?: string;
-  onValue: (value: string) => void;
-}
-
-/** An input whose value counts after a pause of typing, or at once with Enter. */
-function LateInput({ value, label, hint, disabled, className, id, onValue }: LateInputProps) {
-  const [typed, setTyped] = useState(value);
-  const [known, setKnown] = useState(value);
-  if (value !== known) {
-    setKnown(value); // it was changed elsewhere: a saved view, the way back
-    setTyped(value);
-  }
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const send = (next: string) => {
-    clearTimeout(timer.current);
-    setKnown(next);
-    onValue(next);
-  };
-  return (
-    <TextInput
-      type="search"
-      id={id}
-      aria-label={label}
-      placeholder={label}
-      title={hint}
-      disabled={disabled}
-      value={typed}
-      className={className}
-      onChange={({ target }) => {
-        setTyped(target.value);
-        clearTimeout(timer.current);
-        timer.current = setTimeout(() => send(target.value), PAUSE_MS);
-      }}
-      onKeyDown={(event) => event.key === "Enter" && send(typed)}
-    />
-  );
-}
-
 const SIDES = ["any", "caller", "agent"] as const;
 
 function Words({ filters, onChange, disabled }: SearchBarProps & { disabled: boolean }) {
@@ -88,10 +41,12 @@ function Words({ filters, onChange, disabled }: SearchBarProps & { disabled: boo
           <Icon name="search" size={14} />
         </span>
         <LateInput
+          type="search"
           id="search"
           value={filters.text ?? ""}
-          label={words.search}
-          hint={disabled ? words.needsPersonal : words.searchHint}
+          aria-label={words.search}
+          placeholder={words.search}
+          title={disabled ? words.needsPersonal : words.searchHint}
           disabled={disabled}
           className="pl-7"
           onValue={(text) => onChange({ text: text || undefined }, true)}
@@ -135,10 +90,11 @@ function NumberFilter({ filters, onChange, personal }: SearchBarProps & { person
         }}
       />
       <LateInput
+        type="search"
         value={filters[kind] ?? ""}
-        label={words.number}
-        hint={words.number}
-        disabled={false}
+        aria-label={words.number}
+        placeholder={words.number}
+        title={words.number}
         className="w-36 phone:w-full"
         onValue={(value) => onChange({ ...none, [kind]: value || undefined }, true)}
       />
@@ -181,13 +137,13 @@ function Period({ filters, onChange }: SearchBarProps) {
       />
       {period === "own" &&
         (["since", "until"] as const).map((name) => (
-          <TextInput
+          <LateInput
             key={name}
             type="datetime-local"
             aria-label={words.filters[name]}
             className="w-48"
             value={localText(filters[name])}
-            onChange={({ target }) => onChange({ [name]: instant(target.value) })}
+            onValue={(value) => onChange({ [name]: instant(value) })}
           />
         ))}
     </span>

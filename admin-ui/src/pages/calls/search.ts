@@ -104,6 +104,17 @@ export function queryOf(filters: Filters): Query {
   return query;
 }
 
+/** What the engine's export is asked; an empty value, for calls without one, is kept. */
+export function exportText(query: Query, format: "csv" | "jsonl"): string {
+  const written = new URLSearchParams();
+  for (const [name, values] of Object.entries(query)) {
+    for (const each of Array.isArray(values) ? values : [values])
+      written.append(name, String(each));
+  }
+  written.append("format", format);
+  return written.toString();
+}
+
 /** The moment that a filter names; a day is its first moment in the viewer's zone. */
 export function momentOf(given: string): Date | undefined {
   // JavaScript takes a day alone for one of UTC.

@@ -49,7 +49,9 @@ export function TwoCalls({ ids, onSwap, onBack }: TwoCallsProps) {
 type CallRecord = Schema<"CallRecord">;
 
 function Numbers({ one, other }: { one: CallRecord; other: CallRecord }) {
-  const currency = one.row.currency || other.row.currency;
+  const currencies = [one.row.currency, other.row.currency] as const;
+  // Two currencies have no difference.
+  const currency = currencies[0] === currencies[1] ? currencies[0] : undefined;
   return (
     <section
       aria-label={words.comparison.title}
@@ -75,8 +77,8 @@ function Numbers({ one, other }: { one: CallRecord; other: CallRecord }) {
               <th scope="row" className="px-4 py-1.5 text-left font-normal text-muted">
                 {words.measures[row.measure]}
               </th>
-              <td className="px-4 py-1.5 text-right">{shown(row, row.one, currency)}</td>
-              <td className="px-4 py-1.5 text-right">{shown(row, row.other, currency)}</td>
+              <td className="px-4 py-1.5 text-right">{shown(row, row.one, currencies[0])}</td>
+              <td className="px-4 py-1.5 text-right">{shown(row, row.other, currencies[1])}</td>
               <td className="px-4 py-1.5 text-right">{differenceText(row, currency)}</td>
             </tr>
           ))}
@@ -112,9 +114,10 @@ function shown(row: Compared, value: string | number | null, currency: string): 
   return String(value).replaceAll("_", " ");
 }
 
-function differenceText(row: Compared, currency: string): string {
+function differenceText(row: Compared, currency: string | undefined): string {
   const more = difference(row);
   if (more === null || more === 0) return "";
+  if (currency === undefined && row.kind === "money") return "";
   const sign = more > 0 ? "+" : "−";
-  return sign + shown(row, Math.abs(more), currency);
+  return sign + shown(row, Math.abs(more), currency ?? "");
 }

@@ -1,7 +1,8 @@
 // Two people changed the file: theirs is in force, ours is a draft. Both are shown; nothing is lost.
+import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 
-import { useGet } from "../../app/api.ts";
+import { sentence, useGet } from "../../app/api.ts";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Dialog } from "../../parts/dialog.tsx";
@@ -13,7 +14,8 @@ export interface ConflictProps {
   clash: Clash;
   /** The draft, to be looked at where the texts cannot be merged. */
   text: string;
-  onMerged: (text: string) => void;
+  /** Takes the text; rejects if the engine cannot be asked about it. */
+  onMerged: (text: string) => Promise<void>;
   onClose: () => void;
 }
 
@@ -24,6 +26,7 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
   const byHand = withOurs === undefined;
   const [merged, setMerged] = useState(withOurs ?? theirs);
   const versions = useGet("/api/v1/config/versions", { query: { limit: 1 } });
+  const take = useMutation({ mutationFn: onMerged });
   const who = versions.data?.versions[0]?.who || words.conflict.somebody;
   const open = conflicts.filter((_, index) => !sides[index]).length;
   const decide = (index: number, side: Side) => {
@@ -37,7 +40,12 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
       ? words.conflict.merged
       : words.conflict.clashes(conflicts.length);
   return (
-    <Dialog title={words.conflict.title} about={words.conflict.about(who)} wide onClose={onClose}>
+    <Dialog
+      title={words.conflict.title}
+      about={words.conflict.about(who)}
+      wide
+      onClose={() => take.isPending || onClose()}
+    >
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
         <p>{about}</p>
         {!byHand &&
@@ -55,12 +63,18 @@ export function ConflictDialog({ clash, text, onMerged, onClose }: ConflictProps
           merged={merged}
           onMerged={byHand ? setMerged : undefined}
         />
+        {take.error && (
+          <p role="alert" className="text-bad">
+            {sentence(take.error)}
+          </p>
+        )}
         <div className="flex items-center justify-end gap-3">
           {!byHand && open > 0 && <span className="text-muted">{words.conflict.undecided}</span>}
           <Button
             look="primary"
+            busy={take.isPending}
             disabled={byHand ? merged === theirs : open > 0}
-            onClick={() => onMerged(merged)}
+            onClick={() => take.mutate(merged)}
           >
             {words.conflict.take}
           </Button>

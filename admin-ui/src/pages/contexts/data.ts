@@ -1,5 +1,5 @@
 // What the page asks the engine, beside the hooks of the shell.
-import { api, Refused } from "../../app/api.ts";
+import { api, isSignedOut, Refused } from "../../app/api.ts";
 import type { Begin, Checked, Desk } from "./draft.ts";
 import type { Conflict } from "./merge.ts";
 import { isMapping } from "./outline.ts";
@@ -51,6 +51,7 @@ export async function textDifference(text: string, base: string, against: string
 
 /** True if the same request may succeed in a moment. */
 export function isPassing(error: unknown): boolean {
+  if (isSignedOut(error)) return true; // the sign-in is shown
   if (error instanceof Refused) return [408, 429, 502, 503, 504].includes(error.status);
   return error instanceof TypeError; // no connection
 }

@@ -38,6 +38,8 @@ export interface State {
   readonly checked: boolean;
   /** Why the last change by the form was refused, or the engine cannot be reached. */
   readonly refusal: string;
+  /** How many changes by the form were refused: its fields show the values of the text again. */
+  readonly refusals: number;
   readonly saved: "saved" | "waiting" | "failed";
   /** True while a change by the form is not in the text yet. */
   readonly pending: boolean;
@@ -187,7 +189,8 @@ export class Draft {
     const refusal = error instanceof Error ? error.message : String(error);
     const again = this.#passing(error);
     if (again) this.#edits.unshift(...edits);
-    this.#set({ refusal });
+    const isLost = edits.length > 0 && !again;
+    this.#set({ refusal, refusals: this.#state.refusals + Number(isLost) });
     if (!again) return;
     this.#checkDue ||= edits.length === 0;
     this.#resting = true;
@@ -245,6 +248,7 @@ function begun(begin: Begin): State {
     ...verdictIn(begin.verdict, begin.original),
     checked: begin.text === begin.original,
     refusal: "",
+    refusals: 0,
     saved: "saved",
     pending: false,
     stale: begin.stale,

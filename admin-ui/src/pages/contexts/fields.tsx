@@ -459,7 +459,7 @@ function InText({ path }: { path: Path }) {
 
 /** What is being typed: it counts after a pause, or when the field is left. */
 export function useTyped<T>(given: T, onValue: (value: T) => void) {
-  const { pending } = useForm();
+  const { pending, refusals } = useForm();
   const [typed, setTyped] = useState<{ value: T } | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const waiting = useRef<{ value: T } | null>(null);
@@ -472,10 +472,12 @@ export function useTyped<T>(given: T, onValue: (value: T) => void) {
   latest.current = commit;
   // A field that goes away, such as at a jump to another part, does not take its last words with it.
   useEffect(() => () => latest.current(), []);
-  const shownFor = useRef(given);
-  if (shownFor.current !== given && !pending) {
-    shownFor.current = given;
-    // The engine's text has come back, with all edits: it counts, except for what was typed since.
+  const shownFor = useRef({ given, refusals });
+  const { current: shown } = shownFor;
+  if ((shown.given !== given || shown.refusals !== refusals) && !pending) {
+    shownFor.current = { given, refusals };
+    // The engine's text has come back with all edits, or as it was because they were refused: it
+    // counts, except for what was typed since.
     if (typed && !waiting.current) setTyped(null);
   }
   return {

@@ -14,6 +14,8 @@ export interface Form {
   readonly readOnly: boolean;
   /** True while a change by the form is not in `tree` yet. */
   readonly pending: boolean;
+  /** How many changes by the form were refused. */
+  readonly refusals: number;
   /** Key of the field that belongs to the lit lines; empty if none does. */
   readonly active: string;
   /** True while the cursor is in the text: its field comes into view. */

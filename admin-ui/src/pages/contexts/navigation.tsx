@@ -5,11 +5,12 @@ import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Select } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
+import { Menu } from "../../parts/menu.tsx";
 import { words } from "../../words/contexts.ts";
 import { NewEntry } from "./collections.tsx";
 import { useForm } from "./form.ts";
 import { at, isMapping } from "./outline.ts";
-import { kindOf } from "./schema.ts";
+import { kindOf, type Root } from "./schema.ts";
 import type { Group, Part } from "./sections.ts";
 
 export interface PartsProps {
@@ -42,33 +43,44 @@ export function PartsTree({ groups, current, onOpen }: PartsProps) {
 
 function TreeGroup(props: { group: Group; onOpen: (part: Part) => void; children: ReactNode }) {
   const { group, onOpen, children } = props;
-  const { root, tree, readOnly } = useForm();
+  const { root, readOnly } = useForm();
   const [adding, setAdding] = useState(false);
   const label = group.label || words.engine;
-  const kind = group.field && kindOf(root, group.field.schema);
-  const entries = at(tree, [group.name]);
   return (
     <section aria-label={label} className="pt-3">
       <div className="flex h-7 items-center justify-between pl-2">
         <h2 className="text-xs font-medium text-muted">{label}</h2>
-        {kind?.is === "map" && !readOnly && (
+        {!readOnly && takesEntries(root, group) && (
           <IconButton label={words.add(label)} icon="plus" small onClick={() => setAdding(true)} />
         )}
       </div>
       <ul>{children}</ul>
-      {adding && kind?.is === "map" && (
-        <NewEntry
-          path={[group.name]}
-          kind={kind}
-          names={isMapping(entries) ? Object.keys(entries) : []}
-          title={words.add(label)}
-          onAdded={(name) =>
-            onOpen({ key: `${group.name}.${name}`, path: [group.name, name], label: name })
-          }
-          onClose={() => setAdding(false)}
-        />
-      )}
+      {adding && <NewPart group={group} onOpen={onOpen} onClose={() => setAdding(false)} />}
     </section>
+  );
+}
+
+const takesEntries = (root: Root, { field }: Group) =>
+  field !== undefined && kindOf(root, field.schema).is === "map";
+
+/** Asks for the name of a new part of a group, and opens it. */
+function NewPart(props: { group: Group; onOpen: (part: Part) => void; onClose: () => void }) {
+  const { group, onOpen, onClose } = props;
+  const { root, tree } = useForm();
+  const kind = group.field && kindOf(root, group.field.schema);
+  const entries = at(tree, [group.name]);
+  if (kind?.is !== "map") return null;
+  return (
+    <NewEntry
+      path={[group.name]}
+      kind={kind}
+      names={isMapping(entries) ? Object.keys(entries) : []}
+      title={words.add(group.label || words.engine)}
+      onAdded={(name) =>
+        onOpen({ key: `${group.name}.${name}`, path: [group.name, name], label: name })
+      }
+      onClose={onClose}
+    />
   );
 }
 
@@ -113,6 +125,9 @@ function Mark({ word, className }: { word: string; className: string }) {
 }
 
 export function PartsSelect({ groups, current, onOpen }: PartsProps) {
+  const { root, readOnly } = useForm();
+  const [adding, setAdding] = useState<Group>();
+  const growing = readOnly ? [] : groups.filter((group) => takesEntries(root, group));
   const parts = groups.flatMap((group) =>
     group.parts.map((part) => {
       const label = part.label || words.general;
@@ -123,15 +138,27 @@ export function PartsSelect({ groups, current, onOpen }: PartsProps) {
     }),
   );
   return (
-    <Select
-      aria-label={words.part}
-      value={current?.key ?? ""}
-      options={parts.map((each) => each.option)}
-      onValue={(key) => {
-        const found = parts.find((each) => each.part.key === key);
-        if (found) onOpen(found.part);
-      }}
-      className="mb-4 hidden max-[75rem]:block"
-    />
+    <div className="mb-4 hidden items-center gap-2 max-[75rem]:flex">
+      <Select
+        aria-label={words.part}
+        value={current?.key ?? ""}
+        options={parts.map((each) => each.option)}
+        onValue={(key) => {
+          const found = parts.find((each) => each.part.key === key);
+          if (found) onOpen(found.part);
+        }}
+        className="min-w-0 flex-1"
+      />
+      {growing.length > 0 && (
+        <Menu
+          trigger={<IconButton label={words.addPart} icon="plus" />}
+          items={growing.map((group) => ({
+            label: words.add(group.label || words.engine),
+            onSelect: () => setAdding(group),
+          }))}
+        />
+      )}
+      {adding && <NewPart group={adding} onOpen={onOpen} onClose={() => setAdding(undefined)} />}
+    </div>
   );
 }

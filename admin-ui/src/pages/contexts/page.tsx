@@ -4,7 +4,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 
 import { get, keyOf, Refused, type Schema, useGet, useSend } from "../../app/api.ts";
-import { useMay } from "../../app/session.ts";
+import { useMay, useSession } from "../../app/session.ts";
 import { Loading, Problem } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
 import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
@@ -32,19 +32,23 @@ const CONFIG = "/api/v1/config";
 const GENERAL = "general";
 
 export default function ContextsPage() {
-  const { tab, from, to } = useAddress().search;
-  const { go } = useAddress();
+  const { context, search, go } = useAddress();
+  const { tab, from, to } = search;
   const [report, setReport] = useState<Published>();
   const queries = useQueryClient();
   const published = async (done: Published) => {
     setReport(done);
+    // It may be a difference from the file, which is another one now.
+    void queries.invalidateQueries({ queryKey: ["version difference"] });
     await Promise.all(
       ([CONFIG, "/api/v1/config/uses", "/api/v1/config/versions", "/api/v1/drafts"] as const).map(
         (each) => queries.invalidateQueries({ queryKey: keyOf(each) }),
       ),
     );
   };
-  const bar = report && <ResultBar report={report} onDismiss={() => setReport(undefined)} />;
+  const bar = report && (
+    <ResultBar report={report} context={context} onDismiss={() => setReport(undefined)} />
+  );
   if (tab === "versions") {
     return (
       <Page
@@ -249,11 +253,15 @@ function useDraft(id: string, begin: Begin) {
   useEffect(() => {
     if (changed && search.draft !== id) go({ draft: id }, true);
   }, [changed, search.draft, id, go]);
+  const { name } = useSession();
+  const queries = useQueryClient();
   useEffect(
     () => () => {
-      void draft.settle().then(() => draft.close());
+      const now = queries.getQueryData<Schema<"Me">>(keyOf("/api/v1/session", {}));
+      // Never saved as the draft of somebody else who has signed in.
+      void (now?.name === name ? draft.settle() : draft.close()).then(() => draft.close());
     },
-    [draft],
+    [draft, name, queries],
   );
   const remove = async () => {
     await draft.close();
@@ -395,29 +403,49 @@ function Notes(props: { why: string; stale: boolean; config: Config; hasDraft: b
   );
 }
 
+type SavedDraft = Schema<"SavedDrafts">["drafts"][number];
+
 /** Drafts of one's own that are not published yet; the newest first. */
 function SavedDrafts() {
   const { go } = useAddress();
   const drafts = useGet("/api/v1/drafts");
-  const remove = useSend("delete", "/api/v1/drafts/{draft}", { stale: ["/api/v1/drafts"] });
-  const [newest, ...more] = [...(drafts.data?.drafts ?? [])].sort((one, two) =>
+  const [leaving, setLeaving] = useState<SavedDraft>();
+  const remove = useSend("delete", "/api/v1/drafts/{draft}", {
+    stale: ["/api/v1/drafts"],
+    onDone: () => setLeaving(undefined),
+  });
+  const sorted = [...(drafts.data?.drafts ?? [])].sort((one, two) =>
     two.saved_at.localeCompare(one.saved_at),
   );
-  if (!newest) return null;
+  if (sorted.length === 0) return null;
   return (
-    <div className="mb-2 flex flex-wrap items-center gap-2 rounded-md bg-accent-soft px-3 py-1.5">
-      <span className="flex-1">
-        {words.draft.found} <Time at={newest.saved_at} relative />
-        {newest.stale && `, ${words.draft.changedSince}`}
-        {more.length > 0 && ` ${words.draft.more(more.length)}`}
-      </span>
-      <Button small onClick={() => go({ draft: newest.id })}>
-        {words.draft.proceed}
-      </Button>
-      <Button small look="quiet" onClick={() => remove.mutate({ path: { draft: newest.id } })}>
-        {words.draft.discard}
-      </Button>
-    </div>
+    <ul className="mb-2 max-h-32 overflow-y-auto rounded-md bg-accent-soft px-3 py-1">
+      {sorted.map((each) => (
+        <li key={each.id} className="flex flex-wrap items-center gap-2 py-0.5">
+          <span className="flex-1">
+            {words.draft.found} <Time at={each.saved_at} relative />
+            {each.stale && `, ${words.draft.changedSince}`}
+          </span>
+          <Button small onClick={() => go({ draft: each.id })}>
+            {words.draft.proceed}
+          </Button>
+          <Button small look="quiet" onClick={() => setLeaving(each)}>
+            {words.draft.discard}
+          </Button>
+        </li>
+      ))}
+      {leaving && (
+        <Confirm
+          title={words.draft.discardTitle}
+          about={words.draft.discardAbout}
+          confirm={words.draft.discard}
+          danger
+          busy={remove.isPending}
+          onClose={() => setLeaving(undefined)}
+          onConfirm={() => remove.mutate({ path: { draft: leaving.id } })}
+        />
+      )}
+    </ul>
   );
 }
 

@@ -7,7 +7,7 @@ import { useLiveCalls } from "../../app/live.ts";
 import { useMay } from "../../app/session.ts";
 import { Loading } from "../../parts/answer.tsx";
 import { Badge } from "../../parts/badge.tsx";
-import { Button, IconButton } from "../../parts/button.tsx";
+import { Button, IconButton, LinkButton } from "../../parts/button.tsx";
 import { CodeBlock, Diff } from "../../parts/code.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Dialog } from "../../parts/dialog.tsx";
@@ -30,7 +30,8 @@ export interface PublishProps {
 export function PublishDialog({ state, onPublished, onClash, onClose }: PublishProps) {
   const [refused, setRefused] = useState<Error>();
   const may = useMay("config.publish");
-  const send = useSend("put", "/api/v1/config", { quiet: true });
+  // By the hook: what was published counts even if this dialog is gone by then.
+  const send = useSend("put", "/api/v1/config", { quiet: true, onDone: onPublished });
   const difference = useDifference(state);
   const patch = difference.data?.patch;
   const { text, base, verdict } = state;
@@ -40,7 +41,6 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
     send.mutate(
       { body: { text, base, comment } },
       {
-        onSuccess: onPublished,
         onError: (error) => {
           const clash = clashOf(error);
           if (clash) onClash(clash);
@@ -49,7 +49,7 @@ export function PublishDialog({ state, onPublished, onClash, onClose }: PublishP
       },
     );
   return (
-    <Dialog title={words.publish.title} wide onClose={onClose}>
+    <Dialog title={words.publish.title} wide onClose={() => send.isPending || onClose()}>
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
         <Changes state={state} />
         <TextChanges found={difference} />
@@ -193,7 +193,8 @@ function TextChanges({ found }: { found: ReturnType<typeof useDifference> }) {
 
 /** The live calls by context and version: they go on with what they began with. */
 function OnThePhone() {
-  const { rows } = useLiveCalls();
+  // A test keeps its own configuration, and no caller hears it.
+  const rows = useLiveCalls().rows.filter(({ test }) => !test);
   const counts = new Map<string, number>();
   for (const { context, config } of rows) {
     const place = `${context} ${config}`;
@@ -244,8 +245,16 @@ function Patch({ text }: { text: string }) {
 }
 
 /** The truth about the last publish: by the engine's report, not by hope. */
-export function ResultBar({ report, onDismiss }: { report: Published; onDismiss: () => void }) {
+export interface ResultProps {
+  report: Published;
+  /** The context that was being edited, if it was one. */
+  context: string | undefined;
+  onDismiss: () => void;
+}
+
+export function ResultBar({ report, context, onDismiss }: ResultProps) {
   const { applied, generation, deferred, problems } = report;
+  const mayCall = useMay("try.call");
   return (
     <div
       role="status"
@@ -275,6 +284,15 @@ export function ResultBar({ report, onDismiss }: { report: Published; onDismiss:
             </p>
           ))}
       </div>
+      {applied && mayCall && (
+        <LinkButton
+          to="/try"
+          search={{ mode: "call", ...(context && { context }) } as never}
+          icon="calls"
+        >
+          {words.publish.hear}
+        </LinkButton>
+      )}
       <IconButton label={words.publish.dismiss} icon="close" small onClick={onDismiss} />
     </div>
   );

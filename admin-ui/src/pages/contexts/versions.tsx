@@ -38,8 +38,10 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
-  if (pages.error) return <Problem error={pages.error} onRetry={() => void pages.refetch()} />;
-  if (!pages.data) return <Loading />;
+  if (!pages.data) {
+    if (!pages.error) return <Loading />;
+    return <Problem error={pages.error} onRetry={() => void pages.refetch()} />;
+  }
   const versions = pages.data.pages.flatMap((page) => page.versions);
   const columns = columnsFor({
     newest: new Map([...versions].reverse().map((each) => [each.digest, each])),
@@ -61,6 +63,11 @@ export function Versions({ from, to, onCompare, onRestored }: VersionsProps) {
           />
           {pages.hasNextPage && (
             <div className="border-t border-line p-2 text-center">
+              {pages.error && (
+                <p role="alert" className="mb-1 text-bad">
+                  {sentence(pages.error)}
+                </p>
+              )}
               <Button
                 look="quiet"
                 busy={pages.isFetchingNextPage}

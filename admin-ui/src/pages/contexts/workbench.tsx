@@ -132,6 +132,7 @@ function useFormOf(
     tree,
     readOnly,
     pending: state.pending,
+    refusals: state.refusals,
     active: active ? dotted(active.path) : "",
     follows: active?.from === "text",
     problems: useByKey(state),
@@ -188,6 +189,8 @@ function FormPane({ hidden, groups, part, wanted, editor, onPart, onFocus }: For
   }, [part?.key]);
   const onKeyDown = (event: KeyboardEvent) => {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
+    // React brings the keys of a dialog here, too; its fields have the browser's undo.
+    if (!(event.target instanceof Node && event.currentTarget.contains(event.target))) return;
     event.preventDefault(); // the browser's own undo knows one field only
     if (event.shiftKey) editor.current?.redo();
     else editor.current?.undo();

@@ -16,7 +16,8 @@ import { Empty, StaleNote } from "../../parts/answer.tsx";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { Json } from "../../parts/code.tsx";
 import { cx } from "../../parts/cx.ts";
-import { Select, TextInput } from "../../parts/field.tsx";
+import { LateInput, Select } from "../../parts/field.tsx";
+import { type Focused, placeOf } from "../../parts/sorted.ts";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/engine.ts";
 import { found, type Log, type LogLine, NO_LINES, takeLines } from "./log-lines.ts";
@@ -78,26 +79,21 @@ function LogFilters({ search, onChange }: LogViewProps) {
         options={LEVELS.map((each) => ({ value: each, label: said.levels[each] }))}
       />
       <span className="block w-64 phone:w-full">
-        <TextInput
+        <LateInput
           type="search"
           aria-label={said.call}
           placeholder={said.call}
-          defaultValue={search.call ?? ""}
-          key={search.call}
-          onKeyDown={(event) => {
-            if (event.key === "Enter")
-              onChange({ call: event.currentTarget.value.trim() || undefined });
-          }}
-          onBlur={(event) => onChange({ call: event.target.value.trim() || undefined })}
+          value={search.call ?? ""}
+          onValue={(call) => onChange({ call: call.trim() || undefined })}
         />
       </span>
       <span className="block w-64 phone:w-full">
-        <TextInput
+        <LateInput
           type="search"
           aria-label={said.find}
           placeholder={said.find}
           value={search.find ?? ""}
-          onChange={(event) => onChange({ find: event.target.value || undefined })}
+          onValue={(find) => onChange({ find: find || undefined })}
         />
       </span>
     </div>
@@ -117,7 +113,7 @@ function Lines({ lines, count, cut, opened, onOpen }: LinesProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [follows, setFollows] = useState(true);
   const [seen, setSeen] = useState(count);
-  const [focused, setFocused] = useState(-1);
+  const [focused, setFocused] = useState<Focused<number> | null>(null);
   const virtual = useVirtualizer({
     count: lines.length,
     getScrollElement: () => scroller.current,
@@ -135,10 +131,12 @@ function Lines({ lines, count, cut, opened, onOpen }: LinesProps) {
     if (follows && !atEnd) setSeen(count);
     setFollows(atEnd);
   };
-  const current = focused < 0 ? lines.length - 1 : Math.min(focused, lines.length - 1);
+  const current = focused ? placeOf(lines, ({ id }) => id, focused) : lines.length - 1;
   const go = (to: number) => {
     const index = Math.max(0, Math.min(to, lines.length - 1));
-    setFocused(index);
+    const line = lines[index];
+    if (line === undefined) return;
+    setFocused({ key: line.id, index });
     virtual.scrollToIndex(index);
     requestAnimationFrame(() =>
       scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus(),
@@ -218,7 +216,7 @@ interface LineProps {
   start: number;
   focusable: boolean;
   selected: boolean;
-  onFocus: (index: number) => void;
+  onFocus: (focused: Focused<number>) => void;
   onOpen: (line: LogLine) => void;
 }
 
@@ -232,7 +230,7 @@ const Line = memo(function Line(props: LineProps) {
       aria-selected={selected}
       data-index={index}
       tabIndex={focusable ? 0 : -1}
-      onFocus={() => onFocus(index)}
+      onFocus={() => onFocus({ key: line.id, index })}
       onClick={() => onOpen(line)}
       className={cx(
         "absolute top-0 left-0 flex w-full cursor-pointer items-center gap-3 px-3 whitespace-nowrap -outline-offset-2",

@@ -294,7 +294,7 @@ const DISKS: readonly Column<Disk>[] = [
     cell: ({ holds, folder }) => (
       <>
         {holds.map((each) => words.disk.holds[each]).join("; ")}
-        <span className="block max-w-60 truncate font-mono text-xs text-muted" title={folder}>
+        <span className="block max-w-40 truncate font-mono text-xs text-muted" title={folder}>
           {folder}
         </span>
       </>

@@ -2,7 +2,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 
 import { useGet } from "../../app/api.ts";
-import { type LiveFrame, useTopic } from "../../app/live.ts";
+import { isNewer, type LiveFrame, useTopic } from "../../app/live.ts";
 import { seesAll, useMay, useSession } from "../../app/session.ts";
 import { Answer, Empty, StaleNote } from "../../parts/answer.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -31,7 +31,7 @@ export default function EnginePage() {
     const lag = stateIn(frame)?.load?.lag_p99_ms;
     if (lag !== undefined) setLags((before) => pushed(before, lag, SECONDS_OF_LAG));
   });
-  const now = stateIn(live);
+  const now = isNewer(first, live) ? null : stateIn(live);
   const tabs = TABS.map((id) => ({ id, label: words.tabs[id] }));
   return (
     <Page

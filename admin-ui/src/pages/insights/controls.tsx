@@ -2,7 +2,7 @@
 import { useGet } from "../../app/api.ts";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
-import { Field, Select, Switch, TextInput } from "../../parts/field.tsx";
+import { Field, LateInput, Select, Switch } from "../../parts/field.tsx";
 import { words } from "../../words/insights.ts";
 import { STATS, type Stat } from "./measures.ts";
 import { addDays, dateText, type Period, RANGES, type Step, stepsFor, USUAL } from "./period.ts";
@@ -40,22 +40,22 @@ export function PeriodControls({ search, period, onChange }: ControlsProps) {
         ))}
       </div>
       <div className="flex items-center gap-1">
-        <TextInput
+        <LateInput
           type="date"
           aria-label={words.from}
           className="w-34"
           value={from}
           max={to}
-          onChange={(event) => event.target.value && choose({ from: event.target.value })}
+          onValue={(day) => day && choose({ from: day })}
         />
         <span className="text-muted">–</span>
-        <TextInput
+        <LateInput
           type="date"
           aria-label={words.to}
           className="w-34"
           value={to}
           min={from}
-          onChange={(event) => event.target.value && choose({ to: event.target.value })}
+          onValue={(day) => day && choose({ to: day })}
         />
       </div>
     </div>

@@ -83,45 +83,68 @@ export function EndButton({ call_id }: { call_id: string }) {
   );
 }
 
+type Move = "transfer" | "takeover";
+
 export function TransferButton({ call_id }: { call_id: string }) {
-  const [to, setTo] = useState<string | null>(null);
+  const [asked, setAsked] = useState<{ to: string; move: Move } | null>(null);
   const uses = useGet("/api/v1/config/uses", {}, { staleTime: 60_000 });
   const once = useOnce();
-  const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", {
+  const done = (words: (to: string) => string) => ({
     onDone: () => {
       once.done();
-      toast(acts.transferred(to ?? ""));
-      setTo(null);
+      toast(words(asked?.to ?? ""));
+      setAsked(null);
     },
   });
-  const destinations = uses.data?.destinations ?? [];
+  const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", done(acts.transferred));
+  const takeover = useSend("post", "/api/v1/calls/{call_id}/takeover", done(acts.tookOver));
+  const busy = transfer.isPending || takeover.isPending;
+  const item = (label: string, to: string, move: Move) => ({
+    label,
+    onSelect: () => setAsked({ to, move }),
+  });
+  const items = [
+    ...(uses.data?.destinations ?? []).map((to) => item(to, to, "transfer")),
+    ...(uses.data?.takeovers ?? []).map((to) => item(acts.takeOver(to), to, "takeover")),
+  ];
+  const confirm = ({ to, move }: { to: string; move: Move }) => {
+    const headers = once.headers(call_id, move, to);
+    const sent = { path: { call_id }, body: { destination: to }, headers };
+    if (move === "transfer") transfer.mutate(sent, once.kept);
+    else takeover.mutate(sent, once.kept);
+  };
   return (
     <>
       <Menu
         trigger={
-          <Button icon="transfer" busy={transfer.isPending}>
+          <Button icon="transfer" busy={busy}>
             {acts.transfer}
           </Button>
         }
         items={
-          destinations.length > 0
-            ? destinations.map((name) => ({ label: name, onSelect: () => setTo(name) }))
+          items.length > 0
+            ? items
             : [{ label: acts.noDestinations, disabled: true, onSelect: () => {} }]
         }
       />
-      {to !== null && (
+      {asked?.move === "transfer" && (
         <Confirm
-          title={acts.transferTitle(to)}
+          title={acts.transferTitle(asked.to)}
           about={acts.transferAbout}
-          confirm={acts.transferYes(to)}
-          busy={transfer.isPending}
-          onConfirm={() =>
-            transfer.mutate(
-              { path: { call_id }, body: { destination: to }, headers: once.headers(call_id, to) },
-              once.kept,
-            )
-          }
-          onClose={() => setTo(null)}
+          confirm={acts.transferYes(asked.to)}
+          busy={busy}
+          onConfirm={() => confirm(asked)}
+          onClose={() => setAsked(null)}
+        />
+      )}
+      {asked?.move === "takeover" && (
+        <Confirm
+          title={acts.takeOverTitle(asked.to)}
+          about={acts.takeOverAbout}
+          confirm={acts.takeOver(asked.to)}
+          busy={busy}
+          onConfirm={() => confirm(asked)}
+          onClose={() => setAsked(null)}
         />
       )}
     </>

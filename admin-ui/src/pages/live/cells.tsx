@@ -16,9 +16,9 @@ const WIDTHS: Record<ColumnName, string> = {
   state: "8.5rem",
   caller: "minmax(8.5rem, 0.8fr)",
   context: "minmax(4.75rem, 0.5fr)",
-  words: "minmax(11rem, 4fr)",
+  words: "minmax(9rem, 4fr)",
   waiting: "5rem",
-  answers: "8rem",
+  answers: "7rem",
   tools: "minmax(6.5rem, 0.8fr)",
   cost: "5.5rem",
   marks: "6rem",
@@ -57,6 +57,7 @@ const TONES: Record<string, Tone> = {
   speaking: "good",
   greeting: "good",
   held: "warn",
+  on_hold: "warn",
   transferring: "warn",
 };
 

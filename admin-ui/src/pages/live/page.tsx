@@ -8,7 +8,7 @@ import { usePhone } from "../../app/phone.ts";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
-import { Select, TextInput } from "../../parts/field.tsx";
+import { LateInput, Select } from "../../parts/field.tsx";
 import { Menu } from "../../parts/menu.tsx";
 import { Page } from "../../parts/page.tsx";
 import { VirtualRows } from "../../parts/table.tsx";
@@ -108,13 +108,13 @@ function Filters({ rows, search, onChange }: FiltersProps) {
   const any = FIELDS.some((field) => search[field]) || search.text || search.troubled;
   return (
     <div role="search" className="flex flex-wrap items-center gap-2 px-6 pb-2 phone:px-4">
-      <TextInput
+      <LateInput
         type="search"
         aria-label={words.filter}
         placeholder={words.filter}
         className="max-w-64"
         value={search.text ?? ""}
-        onChange={({ target }) => onChange({ text: target.value || undefined })}
+        onValue={(text) => onChange({ text: text || undefined })}
       />
       {FIELDS.map((field) => (
         <FieldFilter key={field} field={field} rows={rows} search={search} onChange={onChange} />

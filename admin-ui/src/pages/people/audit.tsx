@@ -8,7 +8,8 @@ import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { CodeBlock, Json } from "../../parts/code.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { Field, Select, TextInput } from "../../parts/field.tsx";
+import { download } from "../../parts/download.ts";
+import { Field, LateInput, Select } from "../../parts/field.tsx";
 import { Menu } from "../../parts/menu.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
@@ -76,7 +77,12 @@ export function Audit({ search, onChange }: AuditProps) {
           />
         )}
         {audit.hasNextPage && (
-          <div className="flex justify-center border-t border-line p-2">
+          <div className="grid justify-items-center gap-1 border-t border-line p-2">
+            {audit.error && entries && (
+              <p role="alert" className="text-bad">
+                {sentence(audit.error)}
+              </p>
+            )}
             <Button busy={audit.isFetchingNextPage} onClick={() => void audit.fetchNextPage()}>
               {filtered ? words.goOn : words.more}
             </Button>
@@ -84,7 +90,12 @@ export function Audit({ search, onChange }: AuditProps) {
         )}
       </Section>
       {opened && (
-        <Dialog title={words.details(Number(opened.seq))} wide onClose={() => setOpened(null)}>
+        <Dialog
+          light
+          title={words.details(Number(opened.seq))}
+          wide
+          onClose={() => setOpened(null)}
+        >
           <Json value={opened} label={words.details(Number(opened.seq))} />
         </Dialog>
       )}
@@ -98,9 +109,7 @@ function Export({ filters }: { filters: Asked }) {
       trigger={<Button icon="download">{words.exportMenu}</Button>}
       items={(["csv", "jsonl"] as const).map((format) => ({
         label: words.exports[format],
-        onSelect: () => {
-          window.location.assign(`${AUDIT}/export${stringifySearch({ ...filters, format })}`);
-        },
+        onSelect: () => download(`${AUDIT}/export${stringifySearch({ ...filters, format })}`),
       }))}
     />
   );
@@ -164,13 +173,14 @@ function FilterFields({ search, onChange }: AuditProps) {
   return (
     <>
       {fields.map(([name, label]) => (
-        <FilterText
-          // A new field when the address changes from outside, such as by "back".
-          key={`${name} ${search[name] ?? ""}`}
-          label={label}
-          start={search[name] ?? ""}
-          onChange={(value) => onChange({ [name]: value })}
-        />
+        <Field key={name} label={label} hideLabel>
+          <LateInput
+            className="w-40 phone:w-36"
+            placeholder={label}
+            value={search[name] ?? ""}
+            onValue={(value) => onChange({ [name]: value.trim() })}
+          />
+        </Field>
       ))}
       <Field label={words.result} hideLabel>
         <Select
@@ -183,30 +193,6 @@ function FilterFields({ search, onChange }: AuditProps) {
         />
       </Field>
     </>
-  );
-}
-
-interface FilterTextProps {
-  label: string;
-  start: string;
-  onChange: (value: string) => void;
-}
-
-/** Counts when the field is left, or Enter is pressed. */
-function FilterText({ label, start, onChange }: FilterTextProps) {
-  const [value, setValue] = useState(start);
-  const take = () => value !== start && onChange(value.trim());
-  return (
-    <Field label={label} hideLabel>
-      <TextInput
-        className="w-40 phone:w-36"
-        placeholder={label}
-        value={value}
-        onChange={(event) => setValue(event.target.value)}
-        onBlur={take}
-        onKeyDown={(event) => event.key === "Enter" && take()}
-      />
-    </Field>
   );
 }
 

@@ -5,9 +5,10 @@ import type { Search } from "./search.ts";
 /** The choices in the address, and how to change some of them. */
 export function useChoices(): [Search, (change: Partial<Search>) => void] {
   const choices = useSearch({ from: "/providers" });
-  const navigate = useNavigate();
+  const navigate = useNavigate({ from: "/providers" });
   return [
     choices,
-    (part) => void navigate({ to: "/providers", search: { ...choices, ...part }, replace: true }),
+    (part) =>
+      void navigate({ to: "/providers", search: (now) => ({ ...now, ...part }), replace: true }),
   ];
 }

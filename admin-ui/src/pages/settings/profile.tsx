@@ -3,7 +3,7 @@ import { type FormEvent, useState } from "react";
 
 import { keyOf, sentence, useSend } from "../../app/api.ts";
 import { ProviderButton } from "../../app/elevation.tsx";
-import { useSession } from "../../app/session.ts";
+import { LEAST_PASSWORD, useSession } from "../../app/session.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
 import { Facts } from "../../parts/facts.tsx";
@@ -11,6 +11,7 @@ import { Field, TextInput } from "../../parts/field.tsx";
 import { Section } from "../../parts/page.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/settings.ts";
+import { words as passwords } from "../../words/sign-in.ts";
 import { OtherSessions } from "./other-sessions.tsx";
 import { SecondFactor } from "./second-factor.tsx";
 
@@ -19,7 +20,7 @@ export function Profile() {
   const me = useSession();
   const queries = useQueryClient();
   const signOut = useSend("delete", "/api/v1/session", {
-    onDone: () => void queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") }),
+    onDone: () => void queries.resetQueries({ queryKey: keyOf("/api/v1/session") }),
   });
   const contexts = me.scopes.map((patterns) => patterns.join(", ")).join("; ");
   return (
@@ -77,13 +78,18 @@ function Password() {
       setNext("");
     },
   });
+  const [tooShort, setTooShort] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    const isShort = next.length < LEAST_PASSWORD;
+    setTooShort(isShort ? passwords.tooShort(next.length) : "");
+    if (isShort) return;
     change.mutate({ body: { password: now, new: next } });
   };
   return (
     <Section title={words.password.title}>
-      <form onSubmit={submit} className="grid max-w-sm gap-4">
+      {/* The browser's own bubble would cover the rule. */}
+      <form onSubmit={submit} noValidate className="grid max-w-sm gap-4">
         <p className="text-muted">{words.password.about}</p>
         {/* For password managers, which keep names with passwords. */}
         <input type="text" hidden readOnly autoComplete="username" value={name} />
@@ -96,11 +102,10 @@ function Password() {
             onChange={(event) => setNow(event.target.value)}
           />
         </Field>
-        <Field label={words.password.next} hint={words.password.rule}>
+        <Field label={words.password.next} hint={passwords.rule} error={tooShort}>
           <TextInput
             type="password"
             autoComplete="new-password"
-            minLength={12}
             required
             value={next}
             onChange={(event) => setNext(event.target.value)}

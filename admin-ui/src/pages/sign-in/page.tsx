@@ -4,24 +4,45 @@ import { type FormEvent, type ReactNode, useEffect, useState } from "react";
 
 import { api, keyOf, type Schema, sentence } from "../../app/api.ts";
 import { ProviderButton } from "../../app/elevation.tsx";
+import { LEAST_PASSWORD } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { CodeBlock } from "../../parts/code.tsx";
+import { Cover } from "../../parts/dialog.tsx";
 import { Field, TextInput } from "../../parts/field.tsx";
 import { words } from "../../words/sign-in.ts";
 
+export interface SignInProps {
+  session: Schema<"Me">;
+  /** True: a dialog that covers the page of a person whose session is over. */
+  isAbove: boolean;
+}
+
 /** Stands in place of the page until someone is signed in; the address stays as it is. */
-export default function SignInPage({ session }: { session: Schema<"Me"> }) {
+export default function SignInPage({ session, isAbove }: SignInProps) {
   const hash = useLocation({ select: (location) => location.hash });
   const token = hash.startsWith("link=") ? hash.slice("link=".length) : "";
   const title = token ? words.linkTitle : words.title;
   useEffect(() => {
+    const before = document.title;
     document.title = `${title} – Cordboard`;
+    return () => {
+      document.title = before;
+    };
   }, [title]);
+  const heading = session.advice && !token ? words.firstTitle : title;
+  const ways = token ? <LinkForm token={token} /> : <Ways session={session} />;
+  if (isAbove) {
+    return (
+      <Cover title={heading} about={words.over}>
+        {ways}
+      </Cover>
+    );
+  }
   return (
     <main className="mx-auto grid min-h-full max-w-88 content-center gap-5 px-4 py-12">
       <img src="/icon.svg" alt="" width={40} height={40} />
-      <h1 className="text-xl">{session.advice && !token ? words.firstTitle : title}</h1>
-      {token ? <LinkForm token={token} /> : <Ways session={session} />}
+      <h1 className="text-xl">{heading}</h1>
+      {ways}
     </main>
   );
 }
@@ -59,6 +80,8 @@ function useForm(send: (form: FormData) => Promise<unknown>) {
     try {
       await send(new FormData(event.currentTarget));
       await queries.invalidateQueries({ queryKey: keyOf("/api/v1/session") });
+      // What the page behind asked for while the session was over.
+      void queries.refetchQueries({ predicate: ({ state }) => state.status === "error" });
     } catch (refused) {
       setError(refused instanceof Error ? sentence(refused) : String(refused));
     } finally {
@@ -98,16 +121,13 @@ function PasswordForm(): ReactNode {
   );
 }
 
-/** Characters of a password; the engine refuses a shorter one, too. */
-const LEAST = 12;
-
 function LinkForm({ token }: { token: string }) {
   const [shown, setShown] = useState(false);
   const navigate = useNavigate();
   const pathname = useLocation({ select: (location) => location.pathname });
   const { error, busy, onSubmit } = useForm(async (form) => {
     const password = given(form, "password");
-    if (password.length < LEAST) throw new Error(words.tooShort(password.length, LEAST));
+    if (password.length < LEAST_PASSWORD) throw new Error(words.tooShort(password.length));
     const body = { token, password };
     const { data } = await api.POST("/api/v1/session/link", { body });
     // The first one who signs in is an admin, and has to set up the rest; a link with a path leads
@@ -136,7 +156,6 @@ function LinkForm({ token }: { token: string }) {
           name="password"
           type={shown ? "text" : "password"}
           autoComplete="new-password"
-          minLength={LEAST}
           required
           autoFocus
         />

@@ -10,7 +10,7 @@ export function useChoices(): [Search, Change] {
   const choices = search(useSearch({ strict: false }));
   const navigate = useNavigate();
   const change: Change = (part) => {
-    void navigate({ to: ".", search: { ...choices, ...part }, replace: true });
+    void navigate({ to: ".", search: (now) => ({ ...search(now), ...part }), replace: true });
   };
   return [choices, change];
 }

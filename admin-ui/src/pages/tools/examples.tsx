@@ -38,7 +38,12 @@ export function Examples({ tool, context, examples, given }: ExamplesProps) {
             ...examples.map((each) => ({ value: each.id, label: each.label || each.id })),
           ]}
         />
-        <IconButton label={words.try.save} icon="plus" onClick={() => setOpen("save")} />
+        <IconButton
+          label={words.try.save}
+          icon="plus"
+          disabled={!isObject(given)}
+          onClick={() => setOpen("save")}
+        />
         {chosen && (
           <IconButton label={words.try.remove} icon="trash" onClick={() => setOpen("remove")} />
         )}

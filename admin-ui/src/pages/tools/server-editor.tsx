@@ -15,6 +15,7 @@ import { Field, Select, TextInput } from "../../parts/field.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { words } from "../../words/tools.ts";
 import { useChoices } from "./choices.ts";
+import { InvalidJson } from "./json-input.tsx";
 import { isObject, type JsonObject, own, type Part, put, resolved, shapeOf } from "./schema.ts";
 import { SchemaForm } from "./schema-form.tsx";
 import {
@@ -86,7 +87,10 @@ function useBase(draft: string, enabled: boolean) {
     queryKey: ["server-base", draft],
     enabled,
     refetchOnWindowFocus: false, // what is being typed stands on it
+    refetchOnReconnect: false,
+    // The form keeps its first values: an old text from the cache would stay in it.
     staleTime: 0,
+    gcTime: 0,
     queryFn: async ({ signal }) => {
       if (draft === "") return get("/api/v1/config", undefined, signal);
       const saved = await get("/api/v1/drafts/{draft}", { path: { draft } }, signal);
@@ -110,6 +114,7 @@ function Editor({ name: before, root, base, drafts }: EditorProps) {
   const written = servers[before] ?? {};
   const [name, setName] = useState(before);
   const [section, setSection] = useState<JsonObject>(written);
+  const [invalid, setInvalid] = useState(0);
   const nameProblem = problemOfName(name, before, servers);
   const changed = name !== before || JSON.stringify(section) !== JSON.stringify(written);
   const check = useCheck(base, changed && !nameProblem ? editsOf(before, name, section) : []);
@@ -130,7 +135,9 @@ function Editor({ name: before, root, base, drafts }: EditorProps) {
               onChange={(event) => setName(event.target.value)}
             />
           </Field>
-          <ServerFields root={root} section={section} problems={problems} onChange={onChange} />
+          <InvalidJson value={setInvalid}>
+            <ServerFields root={root} section={section} problems={problems} onChange={onChange} />
+          </InvalidJson>
         </div>
       </Section>
       <div className="xl:sticky xl:top-0">
@@ -139,7 +146,8 @@ function Editor({ name: before, root, base, drafts }: EditorProps) {
           before={before}
           name={name}
           base={base}
-          edited={changed && !nameProblem ? check.data : undefined}
+          changed={changed || invalid > 0}
+          edited={changed && !nameProblem && !invalid && check.current ? check.data : undefined}
           drafts={drafts}
         />
       </div>
@@ -210,24 +218,26 @@ const PAUSE_MS = 300;
 
 /** The text with the edits, and the engine's verdict on it; the last edits win. */
 function useCheck(base: Base, edits: Edit[]) {
-  const key = useDeferredValue(JSON.stringify(edits));
+  const wanted = JSON.stringify(edits);
+  const key = useDeferredValue(wanted);
   const [asked, setAsked] = useState(key);
   useEffect(() => {
     const timer = setTimeout(() => setAsked(key), PAUSE_MS);
     return () => clearTimeout(timer);
   }, [key]);
-  return useQuery({
+  const check = useQuery({
     queryKey: ["server-edit", base.digest, base.text, asked],
     enabled: asked !== "[]",
     queryFn: async ({ signal }) => {
-      const wanted: Edit[] = JSON.parse(asked);
-      const body = { text: base.text, base: base.digest, edits: wanted };
+      const body = { text: base.text, base: base.digest, edits: JSON.parse(asked) as Edit[] };
       const { data } = await api.POST("/api/v1/config/edit", { body, signal });
       return data as Schema<"Edited">; // a refusal is thrown
     },
     placeholderData: (before) => before,
     retry: false,
   });
+  // Otherwise the answer belongs to the edits before the last ones, which must not be saved.
+  return { ...check, current: asked === wanted && !check.isPlaceholderData };
 }
 
 type Check = ReturnType<typeof useCheck>;
@@ -275,17 +285,22 @@ interface PublishProps {
   before: string;
   name: string;
   base: Base;
+  changed: boolean;
+  /** Undefined until the engine has answered to the last edits. */
   edited: Schema<"Edited"> | undefined;
   drafts: readonly Schema<"SavedDraft">[];
 }
 
-function Publish({ before, name, base, edited, drafts }: PublishProps) {
+function Publish({ before, name, base, changed, edited, drafts }: PublishProps) {
   const [removing, setRemoving] = useState(false);
   const saved = useSaved(before, name, base, drafts);
   return (
     <Section>
       <div className="grid gap-3">
-        {edited?.in_order && <ServerTrial server={name} text={edited.text} base={base.digest} />}
+        {edited?.in_order && (
+          // What another text did says nothing about this one.
+          <ServerTrial key={edited.text} server={name} text={edited.text} base={base.digest} />
+        )}
         <div className="flex flex-wrap gap-2">
           <Button
             look="primary"
@@ -312,7 +327,7 @@ function Publish({ before, name, base, edited, drafts }: PublishProps) {
             onClose={() => setRemoving(false)}
           />
         )}
-        <AskBeforeLeaving active={edited !== undefined && !saved.busy && !saved.done} />
+        <AskBeforeLeaving active={changed && !saved.busy && !saved.done} />
       </div>
     </Section>
   );

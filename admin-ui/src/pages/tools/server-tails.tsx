@@ -48,7 +48,7 @@ function useTail<T>(ask: (after: number, signal: AbortSignal) => Promise<Part<T>
         error = thrown instanceof Error ? thrown : new Error(String(thrown));
         setTail((before) => ({ ...before, error }));
       }
-      if (!(error instanceof Refused)) timer = window.setTimeout(() => void follow(), EVERY_MS);
+      if (!isFinal(error)) timer = window.setTimeout(() => void follow(), EVERY_MS);
     };
     void follow();
     return () => {
@@ -59,9 +59,14 @@ function useTail<T>(ask: (after: number, signal: AbortSignal) => Promise<Part<T>
   return tail;
 }
 
-function longer<T>(before: Tail<T>, { last, lost, items }: Part<T>): Tail<T> {
+/** True for a refusal that stays one: asking again helps against an engine or proxy that is busy. */
+const isFinal = (error: Error | null) =>
+  error instanceof Refused && error.status < 500 && error.status !== 429;
+
+function longer<T>(before: Tail<T>, { lost, items }: Part<T>): Tail<T> {
   if (items.length === 0 && before.begun && before.error === null) return before;
-  const first = last - items.length + 1;
+  // Counted here: the numbers of an engine that was started anew begin at 1 again.
+  const first = (before.items.at(-1)?.number ?? 0) + 1;
   const added = items.map((item, index) => ({ number: first + index, item }));
   const kept = [...before.items, ...added].slice(-KEPT);
   return { items: kept, lost: before.lost + lost, begun: true, error: null };

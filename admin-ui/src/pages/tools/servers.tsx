@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { type Schema, useGet } from "../../app/api.ts";
-import { type Topic, useTopic } from "../../app/live.ts";
+import { isNewer, type Topic, useTopic } from "../../app/live.ts";
 import { useMay } from "../../app/session.ts";
 import { Answer, Empty, StaleNote } from "../../parts/answer.tsx";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
@@ -48,7 +48,11 @@ export function ServersPage() {
       <Sections current="/mcp" />
       {topic.state === "stale" && <StaleNote since={topic.since} />}
       <Answer query={listed}>
-        {({ servers }) => <Listed servers={inSnapshot(topic.snapshot) ?? servers} />}
+        {({ servers }) => (
+          <Listed
+            servers={(isNewer(listed, topic) ? null : inSnapshot(topic.snapshot)) ?? servers}
+          />
+        )}
       </Answer>
     </Page>
   );

@@ -5,7 +5,7 @@ import { type Schema, useGet } from "../../app/api.ts";
 import { Answer, Empty } from "../../parts/answer.tsx";
 import { Badge, type Tone } from "../../parts/badge.tsx";
 import { Button } from "../../parts/button.tsx";
-import { Field, Select, Switch, TextInput } from "../../parts/field.tsx";
+import { Field, LateInput, Select, Switch } from "../../parts/field.tsx";
 import { Page } from "../../parts/page.tsx";
 import { sorted } from "../../parts/sorted.ts";
 import { type Column, DataTable } from "../../parts/table.tsx";
@@ -125,11 +125,11 @@ function Filters({ tools, choices, change }: FiltersProps) {
     <search className="mb-3 flex flex-wrap items-end gap-3 *:min-w-36 phone:*:min-w-[calc(50%-0.5rem)]">
       <div className="min-w-56 flex-1">
         <Field label={list.search}>
-          <TextInput
+          <LateInput
             type="search"
             data-search=""
             value={choices.q ?? ""}
-            onChange={(event) => change({ q: event.target.value || undefined })}
+            onValue={(q) => change({ q: q || undefined })}
           />
         </Field>
       </div>

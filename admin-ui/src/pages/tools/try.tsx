@@ -11,7 +11,7 @@ import { Section } from "../../parts/page.tsx";
 import { words } from "../../words/tools.ts";
 import { useChoices } from "./choices.ts";
 import { Examples } from "./examples.tsx";
-import { JsonInput } from "./json-input.tsx";
+import { InvalidJson, JsonInput } from "./json-input.tsx";
 import {
   initial,
   isObject,
@@ -62,6 +62,8 @@ function Tester({ tool, chosen, examples }: TesterProps) {
   const [given, setGiven] = useState<Json | undefined>(
     () => asValue(chosen?.arguments) ?? initial(root, root) ?? {},
   );
+  const [invalid, setInvalid] = useState(0);
+  const shown = invalid === 0 ? given : undefined;
   const places = tool.places.filter((each) => each.offered);
   const contexts = [...new Set(places.map((each) => each.context))];
   const context = choices.context ?? chosen?.context ?? contexts[0] ?? "";
@@ -77,7 +79,7 @@ function Tester({ tool, chosen, examples }: TesterProps) {
           className="grid gap-4"
           onSubmit={(event: FormEvent) => {
             event.preventDefault();
-            if (isObject(given)) attempt.ask(given);
+            if (isObject(shown)) attempt.ask(shown);
           }}
         >
           {choices.trial && <p className="text-warn">{words.try.trial(choices.trial)}</p>}
@@ -94,10 +96,12 @@ function Tester({ tool, chosen, examples }: TesterProps) {
               values={providers}
               onValue={(next) => change({ provider: next })}
             />
-            <Examples tool={tool.name} context={context} examples={examples} given={given} />
+            <Examples tool={tool.name} context={context} examples={examples} given={shown} />
           </div>
-          <Arguments root={root} given={given} onGiven={setGiven} />
-          <RunBar tool={tool} root={root} given={given} attempt={attempt} />
+          <InvalidJson value={setInvalid}>
+            <Arguments root={root} given={given} onGiven={setGiven} />
+          </InvalidJson>
+          <RunBar tool={tool} root={root} given={shown} attempt={attempt} />
         </form>
       </Section>
       <Section title={words.answer.label}>
@@ -242,6 +246,7 @@ function useTry(tool: Details, context: string): Attempt {
 interface RunBarProps {
   tool: Details;
   root: JsonObject;
+  /** Undefined while the text is not JSON. */
   given: Json | undefined;
   attempt: Attempt;
 }
@@ -249,8 +254,8 @@ interface RunBarProps {
 function RunBar({ tool, root, given, attempt }: RunBarProps) {
   const effects = oneEffect(tool.effects);
   const may = useMay(`tools.try.${effects ?? "destructive"}`);
-  const absent = missing(root, given, root).map(dotted);
   const isValid = isObject(given);
+  const absent = isValid ? missing(root, given, root).map(dotted) : [];
   const { open, settle } = attempt;
   return (
     <div className="flex flex-wrap items-center gap-3">

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 
 import { api, keyOf, type Schema } from "../../app/api.ts";
 import { BrowserCall, type Ordered, type Sound } from "../../audio/browser-call.ts";
+import { words } from "../../words/try.ts";
 import type { CallTest } from "./call.tsx";
 import type { Canned, Chosen } from "./options.tsx";
 import { type Search, variablesOf } from "./search.ts";
@@ -23,7 +24,9 @@ export function useTrial(chosen: Chosen | undefined) {
   const [state, setState] = useState<Trial | null>(null);
   const current = useRef<{ key: string; state: Trial } | null>(null);
   const queries = useQueryClient();
+  const ends = useRef(0);
   const end = useCallback(async () => {
+    ends.current += 1;
     const trial = current.current?.state.trial;
     if (trial === undefined) return;
     current.current = null;
@@ -39,8 +42,13 @@ export function useTrial(chosen: Chosen | undefined) {
       return running.state.trial;
     }
     await end();
+    const before = ends.current;
     const { data } = await api.POST("/api/v1/trials", { body: chosen.trial });
     if (data === undefined) throw new Error("the engine gave no trial");
+    if (ends.current !== before) {
+      await endTrial(data.trial); // the page was left while the engine made it
+      throw new Error(words.trial.left);
+    }
     current.current = { key: chosen.key, state: data };
     setState(data);
     void queries.invalidateQueries({ queryKey: keyOf("/api/v1/trials") });
@@ -86,7 +94,7 @@ export function useTests(given: Given) {
 }
 
 function toolsOf({ search, canned }: Given): Pick<Schema<"ChatOf">, "tools" | "answers"> {
-  const tools = search.tools ?? "real";
+  const tools = search.tools ?? "read_only";
   if (tools !== "canned") return { tools, answers: {} };
   const given = Object.entries(canned).filter(([, { message, failed }]) => message || failed);
   const answers = given.map(

@@ -5,7 +5,7 @@ import { type ReactNode, useState } from "react";
 
 import { api, type Schema, useGet } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
-import { Checkbox, Field, Select, TextInput } from "../../parts/field.tsx";
+import { Checkbox, Field, LateInput, Select, TextInput } from "../../parts/field.tsx";
 import { Icon } from "../../parts/icons.tsx";
 import { momentText } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
@@ -106,8 +106,8 @@ export function Options(props: OptionsProps) {
   const { search, chosen, onSearch } = props;
   const contexts = chosen?.subject.contexts ?? [];
   const providers = chosen?.subject.providers ?? [];
-  const modes = ["real", "read_only", "canned"] as const;
-  const mode = search.tools ?? "real";
+  const modes = ["read_only", "canned", "real"] as const;
+  const mode = search.tools ?? "read_only";
   return (
     <div className="grid content-start gap-3">
       <Configuration search={search} chosen={chosen} onSearch={onSearch} />
@@ -134,7 +134,7 @@ export function Options(props: OptionsProps) {
       <Field label={text.tools} hint={text.toolHints[mode]}>
         <Select
           value={mode}
-          onValue={(tools) => onSearch({ tools: tools === "real" ? undefined : tools })}
+          onValue={(tools) => onSearch({ tools: tools === "read_only" ? undefined : tools })}
           options={modes.map((value) => ({ value, label: text.toolModes[value] }))}
         />
       </Field>
@@ -253,18 +253,18 @@ function Caller({ search, chosen, onSearch }: PartProps) {
     <Fold title={text.caller} open={Boolean(search.number || search.name || set.length > 0)}>
       <div className="grid grid-cols-2 gap-2">
         <Field label={text.number}>
-          <TextInput
+          <LateInput
             value={search.number ?? ""}
             maxLength={40}
             placeholder="+49 30 1234"
-            onChange={(event) => onSearch({ number: numberOf(event.target.value) })}
+            onValue={(number) => onSearch({ number: numberOf(number) })}
           />
         </Field>
         <Field label={text.name}>
-          <TextInput
+          <LateInput
             value={search.name ?? ""}
             maxLength={80}
-            onChange={(event) => onSearch({ name: event.target.value || undefined })}
+            onValue={(name) => onSearch({ name: name || undefined })}
           />
         </Field>
       </div>
@@ -274,10 +274,10 @@ function Caller({ search, chosen, onSearch }: PartProps) {
           label={<span className="font-mono text-xs">{name}</span>}
           hint={index === declared.length - 1 ? text.variablesHint : undefined}
         >
-          <TextInput
+          <LateInput
             value={given(name)}
             maxLength={1_000}
-            onChange={(event) => change(name, event.target.value)}
+            onValue={(value) => change(name, value)}
           />
         </Field>
       ))}

@@ -9,7 +9,7 @@ import { noMicrophone, type Sound } from "../../audio/browser-call.ts";
 import { Empty, Problem } from "../../parts/answer.tsx";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
-import { Field, Select, TextInput } from "../../parts/field.tsx";
+import { Field, LateInput, Select } from "../../parts/field.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -161,10 +161,10 @@ function Way({ search, chosen, onSearch }: WayProps) {
       </Field>
       {through && (
         <Field label={text.extension} hint={hint}>
-          <TextInput
+          <LateInput
             value={search.extension ?? ""}
             placeholder="700@from-internal"
-            onChange={(event) => onSearch({ extension: event.target.value || undefined })}
+            onValue={(extension) => onSearch({ extension: extension || undefined })}
           />
         </Field>
       )}

@@ -9,8 +9,8 @@ export interface Search {
   version?: string | undefined;
   context?: string | undefined;
   provider?: string | undefined;
-  /** `real` if it is left out. */
-  tools?: "read_only" | "canned" | undefined;
+  /** `read_only` if it is left out. */
+  tools?: "real" | "canned" | undefined;
   /** A call goes straight to the engine if it is left out. */
   via?: "asterisk" | undefined;
   /** `EXTENSION@CONTEXT` of Asterisk's dialplan. */
@@ -31,7 +31,7 @@ export function search(raw: Raw): Search {
     version: draft ? undefined : text(raw.version),
     context: text(raw.context),
     provider: text(raw.provider),
-    tools: oneOf(raw.tools, ["read_only", "canned"]),
+    tools: oneOf(raw.tools, ["real", "canned"]),
     via: oneOf(raw.via, ["asterisk"]),
     extension: text(raw.extension),
     number: text(raw.number),

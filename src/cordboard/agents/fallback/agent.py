@@ -134,6 +134,7 @@ class FallbackAgent:
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: AgentSession | None = None
         self._aside: Callable[[str], None] | None = None
+        self._aside_yes_or_no = True
         self._keys: list[str] = []
         self._watcher: Callable[[bytes], None] | None = None
         self._watching = False
@@ -238,10 +239,10 @@ class FallbackAgent:
         self._notes.append(text)
         return True
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
-        self._aside = take
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
+        self._aside, self._aside_yes_or_no = take, yes_or_no
         if self._live:
-            self._seat.agent.listen_aside(take)
+            self._seat.agent.listen_aside(take, yes_or_no=yes_or_no)
 
     async def close(self) -> None:
         self._closed, self._live = True, False
@@ -370,7 +371,7 @@ class FallbackAgent:
             agent.hear_key(key)
         self._keys.clear()
         if self._aside is not None:
-            agent.listen_aside(self._aside)
+            agent.listen_aside(self._aside, yes_or_no=self._aside_yes_or_no)
         for note in self._notes[self._noted :]:  # they came during its start
             if not (isinstance(agent, TakesNotes) and agent.take_note(note)):
                 self._tell(AgentTrouble("note_lost", self._seat.provider))

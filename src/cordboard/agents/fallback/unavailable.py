@@ -54,7 +54,7 @@ class UnavailableAgent:
     def say(self, speech: Speech) -> None:
         """Ignore the sentence: the call ends, or another agent says it."""
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         """Ignore the request: no agent listens."""
 
     async def close(self) -> None:

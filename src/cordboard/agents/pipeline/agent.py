@@ -12,7 +12,7 @@ answer that waits for its tool keeps waiting: it then answers the caller's lates
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -113,7 +113,7 @@ class PipelineAgent:
         self._mouth = SpeechOutput(self._voice(), session, hearing.floor_is_free, self._fail)
         self._hearing = hearing
         if session.greeting:
-            self._queue_answer(partial(self._greet, session.greeting))
+            self._queue_answer(partial(self._greet, session.opening or (session.greeting,)))
         elif owed:
             self._queue_answer(partial(self._answer, 0, owed))
 
@@ -148,7 +148,7 @@ class PipelineAgent:
                 task = self._spawn_needless(self._say(mouth.fill, speech), self._fillers)
             case "approval":
                 task = self._spawn_needless(self._ask(speech), self._questions)
-            case "late answer" | "operator":
+            case "late answer" | "operator" | "menu":
                 for answer in self._answers if speech.interrupts else ():
                     answer.cancel()
                 task = self._queue_answer(partial(self._tell, speech))
@@ -161,12 +161,12 @@ class PipelineAgent:
         dialogue = self._dialogue
         return isinstance(dialogue, TakesNotes) and dialogue.take_note(text)
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         self._aside = take
         for question in tuple(self._questions):
             question.cancel()
         if self._hearing is not None:
-            self._hearing.expect_yes_or_no(take is not None)
+            self._hearing.expect_yes_or_no(take is not None and yes_or_no)
 
     async def close(self) -> None:
         self._closed = True
@@ -221,9 +221,10 @@ class PipelineAgent:
     def _turn(self) -> int:
         return self._hearing.turn if self._hearing is not None else 0
 
-    async def _greet(self, greeting: str) -> None:
+    async def _greet(self, pieces: Iterable[str]) -> None:
         try:
-            await self._mouth.speak(0, greeting, greeting=True)
+            for piece in pieces:
+                await self._mouth.speak(0, piece, greeting=True)
         finally:
             self._emit_unless_closed(AgentAudioDone(0))
 

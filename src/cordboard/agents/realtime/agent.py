@@ -225,7 +225,7 @@ class RealtimeAgent:
         self._session = replace(session, prompt=f"{session.prompt}\n\n{text}".strip())
         return True
 
-    def listen_aside(self, take: Callable[[str], None] | None) -> None:
+    def listen_aside(self, take: Callable[[str], None] | None, *, yes_or_no: bool = True) -> None:
         self._take_aside = take
         self._own.drop_questions()
         ears, session = self._parts.ears, self._session
@@ -236,7 +236,13 @@ class RealtimeAgent:
             self._protocol.listen_aside(take is not None)
         elif take is not None:
             self._aside = BackgroundListening(
-                ears, session, self._next_turn, self._agent_voice, take, self._ears_failed
+                ears,
+                session,
+                self._next_turn,
+                self._agent_voice,
+                take,
+                self._ears_failed,
+                yes_or_no=yes_or_no,
             )
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The engine's own recogniser in a realtime agent's call, for a question with yes or no.
+"""The engine's own recogniser in a realtime agent's call, for a question of the engine.
 
 Meanwhile the service hears silence, so that it neither answers the caller's answer nor cancels its
 tool calls; the offline recogniser of the pipelines listens instead. One per question.
@@ -42,6 +42,8 @@ class BackgroundListening:
         agent_voice: Callable[[], AgentVoice],
         take: Callable[[str], None],
         failed: Callable[[str], None],
+        *,
+        yes_or_no: bool = True,
     ) -> None:
         """`take` gets the words of each turn; `next_turn` numbers the turns of the call."""
         self._loop = asyncio.get_running_loop()
@@ -58,7 +60,7 @@ class BackgroundListening:
         )
         without_echo = dataclasses.replace(parts, echo=None)
         self._hearing = UserTurns(without_echo, own, _NoDialogue(), self, self._spawn)
-        self._hearing.expect_yes_or_no(True)
+        self._hearing.expect_yes_or_no(yes_or_no)
 
     def hear(self, sound: bytes) -> None:
         """Take one frame of the call's sound."""

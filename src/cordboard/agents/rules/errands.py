@@ -66,7 +66,8 @@ class Errands:
         intent = self._grammar.intents[task.intent]
         reply = await self._run_tool(intent, task)
         worked = reply is None or reply.ok
-        left = worked and bool(intent.transfer)
+        back = reply is not None and bool(reply.data.get("caller_is_back"))
+        left = worked and bool(intent.transfer) and not back
         declined = reply is not None and reply.refused == "approval"
         error = reply is not None and reply.status is Status.ERROR
         refused = error and bool(task.lists and intent.confirm)
@@ -117,7 +118,8 @@ class Errands:
             return self._failed(reply, intent, task)
         if said is not None:
             return self.filled(said, task, message=reply.message, data=reply.data)
-        return () if intent.transfer else split_sentences(reply.message)
+        silent = intent.transfer and not reply.data.get("caller_is_back")
+        return () if silent else split_sentences(reply.message)
 
     def _failed(self, reply: ToolReply, intent: Intent, task: Task) -> tuple[str, ...]:
         if reply.refused == "approval":  # its words are for a model, not for the caller

@@ -20,6 +20,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat, Encoding
 from cordboard.audio.g711 import alaw_to_linear, ulaw_to_linear
 from cordboard.audio.levels import first_audible, last_audible
+from cordboard.calls.media.heard_proof import HeardProof
 from cordboard.calls.offer import Media
 
 BEGUN_MS = 100
@@ -162,7 +163,14 @@ class Playout:
         self._announced_bridge = False
         self.heard_until = self._loop.time()
         """Time when the sound written last is heard to its end, unless it is held."""
+        self._on_hold = False
+        """True while the caller has us on hold: nothing is played until they are back."""
         self._waiters: list[asyncio.Future[None]] = []
+        self._proof: HeardProof | None = None
+
+    def prove(self, proof: HeardProof) -> None:
+        """Follow the announcements at the beginning of the call, until they are heard or cut."""
+        self._proof = proof
 
     @property
     def speaking(self) -> bool:
@@ -177,7 +185,8 @@ class Playout:
     @property
     def quiet_at(self) -> float:
         """Loop time at which the caller hears, or heard, the end of everything written so far."""
-        return self._end_of_sound() if self._media.queued_ms else self.heard_until
+        waits = self._on_hold or self._media.queued_ms
+        return self._end_of_sound() if waits else self.heard_until
 
     def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
         """Begin a sentence of `turn`; `speech` is given if it is the engine's own."""
@@ -191,11 +200,17 @@ class Playout:
         elif self._announced_bridge and not following.bridge and not self._unannounced:
             self._unannounced, self._quiet_ms = True, 0.0
         self._sentences.append(following)
+        if self._proof is not None:
+            self._proof.sentence(text, of_agent=following.of_agent)
 
     def sentence_done(self) -> None:
         """All sound of the latest sentence has been written. Harmless when it has been said."""
         latest = self._sentences[-1] if self._sentences else None
-        if latest is None or latest.whole or latest.speech is None:
+        if latest is None or latest.whole:
+            return
+        if self._proof is not None and latest.of_agent:
+            self._prove(self._proof)
+        if latest.speech is None:
             return
         latest.whole = True
         if latest.first:
@@ -207,6 +222,8 @@ class Playout:
         """Add words to the sentence that is being written. Ignored if it was cut."""
         if self._sentences and self._sentences[-1].turn == turn:
             self._sentences[-1].text += text
+            if self._proof is not None:
+                self._proof.grow(text)
 
     def write(self, pcm: bytes) -> None:
         """Append sound. Late sound of an answer that was cut is dropped."""
@@ -219,6 +236,8 @@ class Playout:
             self._write_announced(sentence, pcm)
         else:
             self._media.write(pcm)
+        if self._proof is not None:
+            self._proof.sound(pcm)
         self._written_bytes += len(pcm)
         self.heard_until = self._end_of_sound()
         sentence.end_ms = self._written_ms()
@@ -253,15 +272,34 @@ class Playout:
 
     def resume(self) -> None:
         """Continue at exactly the same sample."""
-        self._media.resume()
+        if not self._on_hold:
+            self._media.resume()
         self.heard_until = self._end_of_sound()
+
+    def unheard(self) -> tuple[Cut, ...]:
+        """Return the heard part of each answer of which the caller has not heard all. Discards
+        nothing: a call that is over has no more to say."""
+        heard_ms = self._media.heard_ms
+        cut = {s.turn for s in self._sentences if s.end_ms > heard_ms or (s.text and not s.first)}
+        return self._cuts([s for s in self._sentences if s.turn in cut], heard_ms)
+
+    def caller_holds(self, on: bool) -> None:
+        """Keep all sound, also what is written from now on, for a caller who has us on hold."""
+        self._on_hold = on
+        if on:
+            self.hold()
+        else:
+            self.resume()
 
     def flush(self) -> tuple[Cut, ...]:
         """Discard unheard sound. Return the heard part of each answer that is cut by it: of the
         present one, and of earlier ones that were not completely heard."""
         heard_ms = self._media.flush()
-        turns = groupby(self._unheard(heard_ms), lambda sentence: sentence.turn)
-        cuts = tuple(self._cut(turn, list(sentences), heard_ms) for turn, sentences in turns)
+        if self._on_hold:
+            self._media.hold()
+        if self._proof is not None:
+            self._proof.cut()
+        cuts = self._cuts(self._unheard(heard_ms), heard_ms)
         taken_back, self._sentences = self._sentences, []
         self._turn = None
         self._unannounced = False
@@ -284,6 +322,11 @@ class Playout:
             await waiter
         finally:
             self._waiters.remove(waiter)
+
+    def _prove(self, proof: HeardProof) -> None:
+        proof.spoken(self.when_heard)
+        if proof.over:
+            self._proof = None
 
     def _write_announced(self, sentence: _Sentence, pcm: bytes) -> None:
         """Write with a mark at the first audible sample; before it there is no mark."""
@@ -324,6 +367,10 @@ class Playout:
         """Return the sentences of the present turn, and of earlier turns not completely heard."""
         going = {s.turn for s in self._sentences if s.end_ms > heard_ms} | {self._turn}
         return [s for s in self._sentences if s.turn in going]
+
+    def _cuts(self, sentences: list[_Sentence], heard_ms: int) -> tuple[Cut, ...]:
+        turns = groupby(sentences, lambda sentence: sentence.turn)
+        return tuple(self._cut(turn, list(each), heard_ms) for turn, each in turns)
 
     def _cut(self, turn: int, sentences: list[_Sentence], heard_ms: int) -> Cut:
         audio = self._media.format

@@ -50,6 +50,8 @@ class CallSound:
         self._silence = media.format.silence()
         self._listener: Frames | None = None
         self._deaf = False
+        self._suspended = False
+        self._on_hold = False
         self._secret = False
         self._hearing_again: asyncio.TimerHandle | None = None
         self._watchers: tuple[Frames, ...] = ()
@@ -72,11 +74,27 @@ class CallSound:
         """Set the listener for the caller's sound: the agent."""
         self._listener = listener
         self._connect_caller()
+        if self._on_hold:
+            self._connect_agent()
 
     def deafen(self) -> None:
         """Give the agent silence from now on: the call is ending and must not be interrupted."""
         self._deaf = True
         self._connect_caller()
+
+    def suspend(self, on: bool) -> None:
+        """Give the agent silence for a while: others talk, and are only recorded."""
+        if on is not self._suspended:
+            self._suspended = on
+            self._connect_caller()
+
+    def caller_holds(self, on: bool) -> None:
+        """Give the agent silence while the caller has it on hold: what arrives is the music of the
+        other side. The sent frames are its clock, since often no frame arrives."""
+        if on is not self._on_hold:
+            self._on_hold = on
+            self._connect_caller()
+            self._connect_agent()
 
     def watch(self, watcher: Frames) -> None:
         """Also pass each frame sent to the caller to `watcher` (`Media.on_sent`)."""
@@ -146,7 +164,9 @@ class CallSound:
     def _connect_caller(self) -> None:
         listener, silence = self._listener, self._silence
         time = self._loop.time
-        if listener is not None and (self._deaf or self._secret):
+        if self._on_hold:
+            listener = None
+        elif listener is not None and (self._deaf or self._suspended or self._secret):
             heard = listener
 
             def listener(_: bytes) -> None:
@@ -168,6 +188,9 @@ class CallSound:
 
     def _connect_agent(self) -> None:
         watchers, time = self._watchers, self._loop.time
+        if self._on_hold and (hear := self._listener) is not None:
+            silence = self._silence
+            watchers = (*watchers, lambda _: hear(silence))
         keepers = tuple(recorder.hear_agent for recorder in self._recorders)
         if len(watchers) == 1 and not keepers:
             self._media.on_sent(watchers[0])

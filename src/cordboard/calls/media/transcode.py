@@ -45,6 +45,9 @@ class TranscodedMedia:
     def on_dtmf(self, callback: Callable[[str], None]) -> None:
         self._media.on_dtmf(callback)
 
+    def on_hold(self, callback: Callable[[bool], None]) -> None:
+        self._media.on_hold(callback)
+
     def on_sent(self, callback: Callable[[bytes], None]) -> None:
         self._on_sent = callback
 

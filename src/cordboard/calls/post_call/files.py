@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cordboard import private_files
 from cordboard.calls.post_call.job import PostCallJob, decode
+from cordboard.privacy.sealed_file import PLAIN, Vault
 
 SUFFIX = ".json"
 _LOCK = ".lock"
@@ -29,8 +30,9 @@ _HALF_WRITTEN = 60.0
 class PostCallFiles:
     """The folder and its files."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, vault: Vault = PLAIN) -> None:
         self.directory = directory
+        self._vault = vault
         self.failed = directory / "failed"
         self._lock: int | None = None
 
@@ -62,7 +64,7 @@ class PostCallFiles:
         """Write new or changed jobs; they are on the disk on return. Raises `OSError`."""
         for job in jobs:
             path = self.directory / f"{job.name}{SUFFIX}"
-            private_files.replace(path, job.encode(), sync=True)
+            private_files.replace(path, self._content(job), sync=True)
         _sync_folder(self.directory)
 
     def remove(self, name: str) -> None:
@@ -73,9 +75,13 @@ class PostCallFiles:
     def give_up(self, job: PostCallJob) -> None:
         """Move a job to the failed ones. Raises `OSError`."""
         path = self.failed / f"{job.name}{SUFFIX}"
-        private_files.replace(path, job.encode(), sync=True)
+        private_files.replace(path, self._content(job), sync=True)
         _sync_folder(self.failed)
         self.remove(job.name)
+
+    def _content(self, job: PostCallJob) -> bytes:
+        plain = job.encode()
+        return self._vault.seal_by(job.key).whole("job", plain) if job.key else plain
 
     def has(self, name: str) -> bool:
         """True if a job of that name is pending or given up."""
@@ -91,7 +97,7 @@ class PostCallFiles:
         ones and raises `ValueError`."""
         path = self.directory / f"{name}{SUFFIX}"
         try:
-            content = path.read_bytes()
+            content = self._vault.plain(path.read_bytes())
         except FileNotFoundError:
             return None
         try:

@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import orjson
@@ -50,6 +51,8 @@ class PostCallJob:
     attempts: int = 0
     last_error: str = ""
     given_up: bool = False
+    key: str = ""
+    """Id of the key that encrypts its file; empty = it is plain."""
     format: int = FORMAT
 
     @property
@@ -87,7 +90,7 @@ def decode(content: bytes, now: float) -> PostCallJob:
 
 
 def _is_whole(job: PostCallJob) -> bool:
-    texts = (job.name, job.call_id, job.context, job.provider, job.tool)
+    texts = (job.name, job.call_id, job.context, job.provider, job.tool, job.key)
     numbers = (job.created_at, job.next_at, job.attempts, job.step)
     return (
         all(isinstance(text, str) for text in texts)
@@ -95,6 +98,15 @@ def _is_whole(job: PostCallJob) -> bool:
         and isinstance(job.arguments, dict)
         and isinstance(job.variables, dict)
     )
+
+
+_LINE = frozenset({"call_id", "caller_number", "called_number", "context_name", "provider_name"})
+"""Variables of the line, which are recorded as they are."""
+
+
+def recordable(variables: Mapping[str, str], redacted: Callable[[str], str]) -> dict[str, str]:
+    """Return the variables of a call as they may be written."""
+    return {name: text if name in _LINE else redacted(text) for name, text in variables.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +122,18 @@ class FinishedCall:
     results: Mapping[str, Any]
     """Results of `pre_call`."""
     ended_at: float
+    key: str = ""
+    """As `PostCallJob.key`."""
 
 
-def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJob]:
-    """Return the jobs of a call, with their arguments filled in."""
-    scope = {CALL: {**call.variables, **call.facts}, RESULTS: dict(call.results)}
+def jobs_of(
+    call: FinishedCall,
+    steps: Sequence[PostCallStep],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> list[PostCallJob]:
+    """Return the jobs of a call, with their arguments filled in; `more` are further values by
+    name."""
+    scope = {CALL: {**call.variables, **call.facts}, RESULTS: dict(call.results), **more}
     begin = f"{round(call.ended_at * 1000)}-{_UNSAFE.sub('_', call.call_id)[:80]}"
     return [
         PostCallJob(
@@ -128,6 +147,7 @@ def jobs_of(call: FinishedCall, steps: Sequence[PostCallStep]) -> list[PostCallJ
             next_at=call.ended_at,
             arguments=fill_json(read_json_template(step.arguments), scope),
             variables=dict(call.variables),
+            key=call.key,
         )
         for number, step in enumerate(steps, 1)
     ]
@@ -148,6 +168,7 @@ def finished(call: OpenCall, history: CallHistory) -> FinishedCall:
         facts_of(history, *times),
         call.results,
         ended_at.timestamp(),
+        call.key,
     )
 
 

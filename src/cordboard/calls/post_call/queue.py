@@ -30,6 +30,7 @@ from cordboard.calls.tools.events import PhaseRecords
 from cordboard.config.call_phases import PostCallRetries
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
+from cordboard.privacy.sealed_file import PLAIN, Vault
 from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.tool import Status, ToolAsk, ToolReply
@@ -80,9 +81,11 @@ class PostCallQueue:
         tracing: Tracing = NO_TRACING,
         clock: Callable[[], float] = time.time,
         times: PostCallTimes = PostCallTimes(),
+        vault: Vault = PLAIN,
     ) -> None:
-        """`generation` and `retries` return what is in force now."""
-        self._files = PostCallFiles(directory)
+        """`generation` and `retries` return what is in force now. `vault` has the keys of encrypted
+        jobs."""
+        self._files = PostCallFiles(directory, vault)
         self._generation = generation
         self._retries = retries
         self._metrics = metrics

@@ -8,6 +8,7 @@ ledger's name.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,8 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.recorder import Recorder
 from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
-from cordboard.config.conversation import Listening, Recording
+from cordboard.config.conversation import Recording
+from cordboard.config.schema import Context
 
 log = structlog.get_logger()
 
@@ -34,11 +36,41 @@ KEYS_HOLD_BACK = EARLY + TONE_BEFORE
 """Seconds of sound held back if keys may turn out to be secret."""
 
 
-def opening(recording: Recording, listening: Listening, greeting: str) -> str:
-    """Return the greeting with what callers must be told before it."""
-    consent = recording.consent if recording.enabled else ""
-    notice = listening.notice if listening.enabled else ""
-    return " ".join(part for part in (consent, notice, greeting) if part)
+DISCLOSURE, CONSENT, GREETING = "disclosure", "consent", "greeting"
+
+
+def opening(context: Context, greeting: str, of_order: str = "") -> tuple[tuple[str, str], ...]:
+    """Return kind and text of a call's first words: announcements, the greeting, and the keys that
+    are offered. `of_order`: the announcement that the order of an outbound call adds."""
+    recording, listening, keys = context.recording, context.listening, context.keys
+    parts = (
+        (DISCLOSURE, context.disclosure),
+        (CONSENT, recording.consent if recording.enabled else ""),
+        ("notice", listening.notice if listening.enabled else ""),
+        ("order", of_order),
+        (GREETING, greeting),
+        ("keys", keys.prompt if keys is not None and keys.announce else ""),
+    )
+    return tuple((kind, text) for kind, text in parts if text)
+
+
+def is_proven(context: Context, kind: str) -> bool:
+    """True if it must be recorded whether the caller has heard these words."""
+    return kind == DISCLOSURE or (kind == CONSENT and context.recording.waits_for_consent)
+
+
+def spoken_opening(context: Context, parts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the texts of `opening` as they are spoken: what must be proven ends a piece, so that
+    its end can be watched; all else is joined."""
+    pieces: list[str] = []
+    joins = False
+    for kind, text in parts:
+        if joins:
+            pieces[-1] = f"{pieces[-1]} {text}"
+        else:
+            pieces.append(text)
+        joins = not is_proven(context, kind)
+    return tuple(pieces)
 
 
 class CallRecording:
@@ -67,6 +99,34 @@ class CallRecording:
         self._recorder: Recorder | None = None
         self._file: RecordingFile | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_clip = False
+        """It records a message of a caller, in a call that is not recorded."""
+
+    def begin_clip(self) -> bool:
+        """Record a message of the caller. In a call whose context does not record, it has a file of
+        its own. False if the caller is not recorded: paused, or without their consent."""
+        if self._sound is None or self._recorder is not None:
+            return self.state == "on"
+        if self._settings.enabled:
+            return False
+        self._is_clip = True
+        self._start()
+        return True
+
+    def end_clip(self) -> None:
+        """End the file of a message; a recording of the call goes on."""
+        if self._is_clip:
+            self._is_clip = False
+            self.stop()
+
+    @property
+    def position(self) -> tuple[str, int] | None:
+        """The file, relative to `calls.directory`, and the ms in it at this moment; None if nothing
+        is recorded."""
+        if self._recorder is None or self._file is None:
+            return None
+        passed = self._loop.time() - self._recorder.started_at
+        return str(self._file.path.relative_to(self._directory)), round(1000 * passed)
 
     @property
     def state(self) -> RecordingState:
@@ -82,7 +142,13 @@ class CallRecording:
     def connect(self, sound: CallSound) -> None:
         """Connect the call's sound and start recording, unless a key has to be pressed first."""
         self._sound = sound
-        if self._settings.enabled and not self._settings.consent_key:
+        settings = self._settings
+        if settings.enabled and not (settings.consent_key or settings.waits_for_consent):
+            self._start()
+
+    def consent_heard(self) -> None:
+        """Start recording: the caller has heard the sentence of consent to its end."""
+        if self._recorder is None and self._file is None and self._sound is not None:
             self._start()
 
     def consents(self, key: str) -> bool:
@@ -117,7 +183,8 @@ class CallRecording:
         recorder, file = self._recorder, self._file
         if file is None and self._sound is not None and self._settings.enabled:
             self._sound = None
-            self._ledger.record(events.RecordingDeclined())
+            reason = "no_key" if self._settings.consent_key else "consent_not_heard"
+            self._ledger.record(events.RecordingDeclined(reason))
         if recorder is None or file is None or self._sound is None:
             return
         self._recorder = None
@@ -134,7 +201,9 @@ class CallRecording:
     def _start(self) -> None:
         assert self._sound is not None  # noqa: S101 - checked by its callers
         source = self._sound.format
-        file = self._file = RecordingFile(self._path(), self._header(source), source)
+        file = self._file = RecordingFile(
+            self._path(), self._header(source), source, self._ledger.seal, self._writer.vault
+        )
         recorder = self._recorder = Recorder(
             source,
             self._loop.time(),

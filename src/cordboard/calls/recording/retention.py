@@ -20,6 +20,7 @@ import structlog
 
 from cordboard import private_files
 from cordboard.audio.wav import read_comment
+from cordboard.privacy.sealed_file import LONGEST_HEAD, head_of
 
 log = structlog.get_logger()
 
@@ -27,7 +28,6 @@ PEAKS = ".peaks"
 """Suffix of the file beside a recording that has its peaks (`cordboard.history.playback`)."""
 INTERVAL = 24 * 3600.0
 """Seconds between two sweeps."""
-_HEADER_BYTES = 2048
 
 
 def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -> int:
@@ -50,9 +50,11 @@ def sweep(directory: Path, keep_days: Mapping[str, int], today: datetime.date) -
 def _is_due(path: Path, keep_days: Mapping[str, int], today: datetime.date) -> bool:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        comment = read_comment(os.read(descriptor, _HEADER_BYTES))
+        start = os.read(descriptor, LONGEST_HEAD)
     finally:
         os.close(descriptor)
+    sealed = head_of(start)
+    comment = read_comment(start) if sealed is None else sealed[0].about
     if comment is None or comment.get("day") != path.parent.name:
         return False
     try:

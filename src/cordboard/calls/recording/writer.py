@@ -26,11 +26,14 @@ from cordboard import private_files
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.g711 import alaw_to_linear, linear_to_ulaw, ulaw_to_linear
 from cordboard.audio.wav import LARGEST, WavHeader
+from cordboard.privacy.sealed_file import PLAIN, CallSeal, Seal, Vault
 
 log = structlog.get_logger()
 
 MOST_WAITING = 32_000_000
 """Bytes of sound of all calls that may wait for the disk: a hundred calls for ten seconds."""
+KIND = "recording"
+"""Kind of an encrypted recording."""
 FILL_FRAMES = 65_536
 """Samples per piece of silence that replaces missing sound."""
 
@@ -38,8 +41,21 @@ FILL_FRAMES = 65_536
 class RecordingFile:
     """One recording. Only the writer's thread accesses the private attributes."""
 
-    def __init__(self, path: Path, header: WavHeader, source: AudioFormat) -> None:
-        """`source` is the format of both channels in `RecordingWriter.write`."""
+    def __init__(
+        self,
+        path: Path,
+        header: WavHeader,
+        source: AudioFormat,
+        seal: CallSeal | None = None,
+        vault: Vault = PLAIN,
+    ) -> None:
+        """`source` is the format of both channels in `RecordingWriter.write`. With `seal` the file
+        is encrypted; `vault` keeps its key."""
+        self._call_seal = seal
+        self._vault = vault
+        self._seal: Seal | None = None
+        self._end = 0
+        """Bytes of the encrypted file."""
         self.path = path
         self.header = header
         self.source = source
@@ -54,7 +70,7 @@ class RecordingFile:
         samples = len(left) // self.source.bytes_per_sample
         self._missing += samples  # until it is written
         if self._descriptor is None:
-            self._descriptor = private_files.create(self.path)
+            self._create()
         while self._missing > samples:
             piece = min(self._missing - samples, FILL_FRAMES)
             self._put(self.header.silence * piece, piece)
@@ -69,18 +85,49 @@ class RecordingFile:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _put(self, frames: bytes, count: int) -> None:
+    def _create(self) -> None:
+        if self._call_seal is None:
+            self._descriptor = private_files.create(self.path)
+            return
+        self._vault.keep(self._call_seal)
+        begin, seal = self._call_seal.begin(KIND, self.header.comment)
+        descriptor = private_files.create(self.path)
+        try:
+            _write_all(descriptor, begin, 0)
+        except OSError:
+            os.close(descriptor)
+            self.path.unlink()
+            raise
+        self._descriptor, self._seal, self._end = descriptor, seal, len(begin)
+
+    def _write(self, content: bytes, at: int) -> None:
+        """Write at a place of the plain file."""
         assert self._descriptor is not None  # noqa: S101 - opened by `append`
+        if self._seal is None:
+            _write_all(self._descriptor, content, at)
+            return
+        record = self._seal.record(at, content)
+        try:
+            _write_all(self._descriptor, record, self._end)
+        except OSError:
+            os.ftruncate(self._descriptor, self._end)
+            raise
+        self._end += len(record)
+
+    def _put(self, frames: bytes, count: int) -> None:
         size = self._frames * self.header.frame_bytes
         if size + len(frames) > LARGEST:
             raise OSError(f"{self.path.name} has reached the largest size of a WAV file")
-        begin = len(self.header.encode(0)) + size
-        written = 0
-        while written < len(frames):
-            written += os.pwrite(self._descriptor, frames[written:], begin + written)
+        self._write(frames, len(self.header.encode(0)) + size)
         self._frames += count
         self._missing -= count
-        os.pwrite(self._descriptor, self.header.encode(self._frames), 0)
+        self._write(self.header.encode(self._frames), 0)
+
+
+def _write_all(descriptor: int, content: bytes, at: int) -> None:
+    written = 0
+    while written < len(content):
+        written += os.pwrite(descriptor, content[written:], at + written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +155,12 @@ class _End:
 class RecordingWriter:
     """The thread. One per process; it starts with the first recording. `close` at the end."""
 
-    def __init__(self, on_dropped: Callable[[float], None] = lambda _: None) -> None:
-        """`on_dropped(seconds)` is called for lost sound of a call; from any thread."""
+    def __init__(
+        self, on_dropped: Callable[[float], None] = lambda _: None, vault: Vault = PLAIN
+    ) -> None:
+        """`on_dropped(seconds)` is called for lost sound of a call; from any thread. `vault` keeps
+        the keys of encrypted recordings."""
+        self.vault = vault
         self._on_dropped = on_dropped
         self._jobs: SimpleQueue[_Sound | _Gap | _End | threading.Event | None] = SimpleQueue()
         self._waiting = 0

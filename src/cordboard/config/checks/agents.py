@@ -24,6 +24,7 @@ def check_agents(config: Config, document: Document, environ: Mapping[str, str])
     yield from _models_in_files(config, document)
     for name, context in config.contexts.items():
         yield from _on_failure(config, context, ("contexts", name), document)
+        yield from _key_transfers(config, context, ("contexts", name), document)
         yield from _budget(config, context, ("contexts", name), document)
 
 
@@ -81,6 +82,16 @@ def _on_failure(config: Config, context: Context, path: KeyPath, document: Docum
     if wanted is not None and wanted not in known:
         message = f"there is no tools.transfer destination {wanted}{suggestion(wanted, known)}"
         yield document.problem((*path, "on_failure"), message)
+
+
+def _key_transfers(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:
+    """The transfer destinations of keys must exist."""
+    known = config.destinations
+    for key, option in context.keys.options.items() if context.keys is not None else ():
+        wanted = option.transfer
+        if wanted is not None and wanted not in known:
+            message = f"there is no tools.transfer destination {wanted}{suggestion(wanted, known)}"
+            yield document.problem((*path, "keys", "options", key, "transfer"), message)
 
 
 def _budget(config: Config, context: Context, path: KeyPath, document: Document) -> Problems:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cordboard.config.alarms import ALARM, ALARM_FACTS, AlarmRule
-from cordboard.config.checks.tools import ToolNames, provided
+from cordboard.config.checks.tools import ToolNames, check_step
 from cordboard.config.explain import suggestion
-from cordboard.config.templates import placeholders_in, read_json_template
-from cordboard.config.tools.entry import BUILTIN_TOOLS
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
 
@@ -25,20 +23,9 @@ def check_alarms(names: ToolNames, document: Document) -> Problems:
     alarms = names.config.alarms
     for name, rule in alarms.rules.items():
         yield from _rule(names, rule, ("alarms", "rules", name), document)
-    if alarms.tool is None:
-        return
-    place: KeyPath = ("alarms", "tool")
-    if alarms.tool.tool in BUILTIN_TOOLS:
-        words = f"{alarms.tool.tool} needs a caller on the line; expected another kind of tool"
-        yield document.problem((*place, "tool"), words)
-    else:
-        yield from provided(names, alarms.tool.tool, (*place, "tool"), document)
-    for inner, placeholder in placeholders_in(read_json_template(alarms.tool.arguments)):
-        head, *rest = placeholder.path
-        if head != ALARM or not rest or rest[0] not in ALARM_FACTS:
-            known = ", ".join(f"{{{ALARM}.{fact}}}" for fact in ALARM_FACTS)
-            words = f"there is no value {{{'.'.join(placeholder.path)}}}; expected one of {known}"
-            yield document.problem((*place, "arguments", *inner), words)
+    if alarms.tool is not None:
+        place: KeyPath = ("alarms", "tool")
+        yield from check_step(names, alarms.tool, {ALARM: ALARM_FACTS}, place, document)
 
 
 def _rule(names: ToolNames, rule: AlarmRule, place: KeyPath, document: Document) -> Problems:

@@ -20,7 +20,7 @@ from cordboard.config.checks.tools import ToolNames, may_use, provided
 from cordboard.config.explain import suggestion
 from cordboard.config.schema import Context
 from cordboard.config.templates import Path, placeholders_in, read_json_template
-from cordboard.config.tools.entry import BUILTIN_TOOLS
+from cordboard.config.tools.entry import NEED_A_CALLER
 from cordboard.config.tools.http_tool import CALL
 from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.config.yaml_document import Document, KeyPath
@@ -56,7 +56,7 @@ def _tool(
 ) -> Problems:
     """The tool must exist and need no caller; a workflow may only run tools of its context."""
     here = (*place, "tool")
-    if step.tool in BUILTIN_TOOLS:
+    if step.tool in NEED_A_CALLER:
         words = f"{step.tool} needs a caller on the line; expected another kind of tool"
         yield document.problem(here, words)
         return

@@ -16,6 +16,7 @@ from cordboard.config.call_phases import saved_names
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.agents import check_agents
 from cordboard.config.checks.alarms import check_alarms
+from cordboard.config.checks.firewall import check_firewall
 from cordboard.config.checks.http_tools import check_http_tools
 from cordboard.config.checks.phases import check_phases
 from cordboard.config.checks.tools import (
@@ -74,6 +75,7 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
     yield from check_tools(names, document)
     yield from check_http_tools(config, document)
     yield from check_alarms(names, document)
+    yield from check_firewall(names, document)
     for name, context in config.contexts.items():
         yield from _texts(context, ("contexts", name), document)
         yield from check_list(names, context, ("contexts", name), document)

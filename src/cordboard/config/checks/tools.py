@@ -6,21 +6,26 @@ A part of `config.checks.semantics`, with the same kind of problems.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from cordboard.config.call_phases import PostCallStep
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.checks.workflows import check_workflows
 from cordboard.config.explain import suggestion
 from cordboard.config.mcp import McpServer
 from cordboard.config.naming import exposed_name, exposed_prefix, tool_of_origin
 from cordboard.config.schema import Config, Context
+from cordboard.config.templates import placeholders_in, read_json_template
 from cordboard.config.tools.entry import (
     BUILTIN_TOOLS,
+    NEED_A_CALLER,
     BuiltinTool,
     McpToolEntry,
     PythonTool,
     group_server,
 )
+from cordboard.config.tools.http_tool import CALL
+from cordboard.config.tools.messages import CALLBACK, CALLBACK_FACTS, MESSAGE, MESSAGE_FACTS
 from cordboard.config.tools.workflow_tool import WorkflowTool
 from cordboard.config.yaml_document import Document, KeyPath
 from cordboard.errors import ConfigProblem
@@ -94,7 +99,7 @@ def check_tools(names: ToolNames, document: Document) -> Problems:
     for name, entry in config.tools.items():
         place: KeyPath = ("tools", name)
         if isinstance(entry, BuiltinTool):
-            yield from _builtin(name, entry, place, document)
+            yield from _builtin(names, name, entry, place, document)
         elif isinstance(entry, McpToolEntry) and entry.server not in config.mcp.servers:
             words = f"there is no MCP server {entry.server}"
             words += suggestion(entry.server, config.mcp.servers)
@@ -122,19 +127,85 @@ def check_list(names: ToolNames, context: Context, path: KeyPath, document: Docu
         elif tool == "transfer" and not names.config.destinations:
             message = "there is nowhere to transfer to; name tools.transfer.destinations"
             yield document.problem(place, message, fatal=False)
+        elif tool == "take_message" and names.config.message is None:
+            message = "nobody gets the messages; name tools.take_message.message.deliver"
+            yield document.problem(place, message, fatal=False)
+        elif tool == "send_email" and names.config.email is None:
+            message = "there is no server; name tools.send_email.email"
+            yield document.problem(place, message, fatal=False)
+        elif tool == "request_callback" and names.config.callback is None:
+            message = "it is not configured; name tools.request_callback.callback"
+            yield document.problem(place, message, fatal=False)
         else:
             yield from provided(names, tool, place, document)
             yield from _steps(names, context, tool, place, document)
         seen.add(tool)
 
 
-def _builtin(name: str, entry: BuiltinTool, place: KeyPath, document: Document) -> Problems:
+def _builtin(
+    names: ToolNames, name: str, entry: BuiltinTool, place: KeyPath, document: Document
+) -> Problems:
     if name not in BUILTIN_TOOLS:
         words = f"there is no built-in tool {name}{suggestion(name, BUILTIN_TOOLS)}"
         yield document.problem(place, words)
     elif entry.destinations and name != "transfer":
         words = f"only the tool transfer has destinations; {name} knows none"
         yield document.problem((*place, "destinations"), words)
+    elif entry.message is not None and name != "take_message":
+        words = f"only the tool take_message takes messages; {name} does not"
+        yield document.problem((*place, "message"), words)
+    elif entry.callback is not None and name != "request_callback":
+        words = f"only the tool request_callback notes call-backs; {name} does not"
+        yield document.problem((*place, "callback"), words)
+    elif entry.email is not None and name != "send_email":
+        words = f"only the tool send_email sends e-mail; {name} does not"
+        yield document.problem((*place, "email"), words)
+    else:
+        yield from _left_by_callers(names, entry, place, document)
+
+
+def _left_by_callers(
+    names: ToolNames, entry: BuiltinTool, place: KeyPath, document: Document
+) -> Problems:
+    """Messages and call-backs need a tool that gets them, or an engine that calls."""
+    callback, config = entry.callback, names.config
+    if callback is not None and not (callback.deliver or config.outbound.enabled):
+        words = "the engine does not call (outbound.enabled is false); expected a tool"
+        yield document.problem((*place, "callback", "deliver"), words)
+    if callback is not None and callback.context not in (None, *config.contexts):
+        words = f"there is no context {callback.context}"
+        words += suggestion(str(callback.context), config.contexts)
+        yield document.problem((*place, "callback", "context"), words)
+    for section, root, facts in (
+        (entry.message, MESSAGE, MESSAGE_FACTS),
+        (callback, CALLBACK, CALLBACK_FACTS),
+    ):
+        for index, step in enumerate(section.deliver if section is not None else ()):
+            here = (*place, root, "deliver", index)
+            known = {root: facts, CALL: CALL_VARIABLES}
+            yield from check_step(names, step, known, here, document)
+
+
+def check_step(
+    names: ToolNames,
+    step: PostCallStep,
+    values: Mapping[str, Collection[str]],
+    place: KeyPath,
+    document: Document,
+) -> Problems:
+    """A step without a caller: its tool must exist, and its arguments may have `values`, such as
+    {alarm.name}."""
+    if step.tool in NEED_A_CALLER:
+        words = f"{step.tool} needs a caller on the line; expected another kind of tool"
+        yield document.problem((*place, "tool"), words)
+    else:
+        yield from provided(names, step.tool, (*place, "tool"), document)
+    for inner, placeholder in placeholders_in(read_json_template(step.arguments)):
+        head, *rest = placeholder.path
+        if not rest or rest[0] not in values.get(head, ()):
+            known = ", ".join(f"{{{root}.{fact}}}" for root in values for fact in values[root])
+            words = f"there is no value {{{'.'.join(placeholder.path)}}}; expected one of {known}"
+            yield document.problem((*place, "arguments", *inner), words)
 
 
 def _function(entry: PythonTool, place: KeyPath, document: Document) -> Problems:

@@ -15,11 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from cordboard.config.alarms import AlarmEmail
 from cordboard.config.chosen import Chosen
+from cordboard.config.conversation import KEY_OR_NONE
+from cordboard.config.hours import BusinessHours
 from cordboard.config.patterns import (
+    DEVICE,
+    DIALPLAN_CLASS,
     DIALPLAN_CONTEXT,
+    ENDPOINT,
     ENTRY_POINT,
     EXTENSION,
     Name,
@@ -29,6 +35,7 @@ from cordboard.config.patterns import (
 from cordboard.config.section import Section
 from cordboard.config.sections.tool import ToolRules, ToolSection
 from cordboard.config.tools.http_tool import HttpTool
+from cordboard.config.tools.messages import CallbackSettings, MessageSettings
 from cordboard.config.tools.workflow_tool import WorkflowTool
 
 BUILTIN_TOOLS: Mapping[str, str] = {
@@ -38,8 +45,13 @@ BUILTIN_TOOLS: Mapping[str, str] = {
     "send_digits": "Presses keys for the far side.",
     "pause_recording": "Replaces the recording of the call by silence for a while.",
     "resume_recording": "Continues the recording.",
+    "take_message": "Takes a message of the caller, and passes it on.",
+    "request_callback": "Notes that the caller wants to be called back.",
+    "send_email": "Sends an e-mail to fixed addresses; also a step after calls.",
 }
 """The tools that need no server, with a description for the documentation."""
+NEED_A_CALLER = BUILTIN_TOOLS.keys() - {"send_email"}
+"""Those that no step before or after a call can run."""
 
 
 class PythonTool(ToolSection):
@@ -69,16 +81,110 @@ class McpToolEntry(ToolSection):
     tool: str = Field(min_length=1, description="The tool's name as the server gives it.")
 
 
-class TransferDestination(Section):
-    """One destination for transfers by the agent."""
+BRIEFING = (
+    "Hello, this is the assistant on the phone. I have a caller for you. {reason} "
+    "Press 1 to take the call, or 2 to decline it."
+)
+BRIEFING_AGAIN = "Press 1 to take the call, or 2 to decline it."
+INTRODUCTION = "You are now connected."
+DIALPLAN_ONLY = ("queue", "ring_group", "voicemail", "dialplan", "refer")
+"""Types that only the dialplan knows: no human of theirs can be asked first."""
 
-    type: Literal["extension", "queue", "dialplan"] = Field(
-        "extension", description="Kind of `target`."
+
+class TransferDestination(Section):
+    """One destination for transfers by the agent: docs/transfers.md."""
+
+    type: Literal[
+        "extension", "number", "queue", "ring_group", "voicemail", "dialplan", "refer"
+    ] = Field("extension", description="Kind of `target`.")
+    target: str = Field(
+        pattern=EXTENSION,
+        description="Extension of the dialplan: of a phone, a number, a queue, a voicemail.",
     )
-    target: str = Field(pattern=EXTENSION, description="Extension or queue.")
     context: str = Field("default", pattern=DIALPLAN_CONTEXT, description="Dialplan context.")
     priority: int = Field(1, ge=1, description="Dialplan priority.")
     description: str = Field("", description="Description for the agent.")
+    mode: Literal["blind", "attended", "warm"] = Field(
+        "blind",
+        description="`blind` = the caller is sent there. `attended` = the caller waits with music, "
+        "the agent asks the human, and connects both. `warm` = the same, and the agent introduces "
+        "them to each other. Only for `extension` and `number`.",
+    )
+    hours: BusinessHours | None = Field(
+        None, description="When it is open; left out: always. The caller is not sent there else."
+    )
+    devices: tuple[Annotated[str, Field(pattern=DEVICE)], ...] = Field(
+        (),
+        max_length=8,
+        description="Devices that must be free, such as `PJSIP/6001` and `Custom:DND6001`. A state "
+        "that cannot be seen counts as not free.",
+    )
+    returns: bool = Field(
+        False,
+        description="For `blind`: the dialplan may hand the caller back by "
+        "`Stasis(cordboard,return,KIND,STATUS)`, and the same conversation goes on.",
+    )
+    return_within_ms: int = Field(
+        1_800_000, ge=1_000, le=14_400_000, description="For `returns`: the time for that."
+    )
+    endpoint: str = Field(
+        "",
+        pattern=ENDPOINT,
+        description="For `attended` and `warm`: the channel to dial, such as `PJSIP/6001` or "
+        "`PJSIP/+4722334455@trunk`. Not `Local/...`: its sound may pass in one direction only.",
+    )
+    ring_ms: int = Field(
+        25_000, ge=3_000, le=120_000, description="How long the human's phone rings."
+    )
+    briefing: str = Field(
+        BRIEFING,
+        max_length=500,
+        description="Said to the human; {reason} is what the caller wants, in the agent's words.",
+    )
+    briefing_ms: int = Field(
+        45_000, ge=5_000, le=300_000, description="Time from the answer to the human's decision."
+    )
+    accept: Literal["key", "key_or_words"] = Field(
+        "key",
+        description="`key` = only the key 1 takes the call, so a voicemail never does. "
+        "`key_or_words` = a clear yes does too.",
+    )
+    introduction: str = Field(
+        INTRODUCTION, max_length=300, description="For `warm`: said to both of them."
+    )
+    return_on_hangup: bool = Field(
+        False,
+        description="The caller comes back to the agent when the human hangs up. Otherwise the "
+        "call ends then.",
+    )
+    cancel_key: str = Field(
+        "*",
+        pattern=KEY_OR_NONE,
+        description="Key by which the waiting caller comes back; empty = none.",
+    )
+    takeover: bool = Field(
+        False,
+        description="An operator may take live calls over to this phone by the admin port. Needs "
+        "`endpoint`; whoever answers it gets the caller, without a question.",
+    )
+    music: str = Field("", pattern=DIALPLAN_CLASS, description="Music class; empty: the default.")
+    record: bool = Field(
+        False,
+        description="A recorded call is recorded while caller and human talk, too. Otherwise the "
+        "recording pauses until the caller is back with the agent.",
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> TransferDestination:
+        if self.mode != "blind" and self.type in DIALPLAN_ONLY:
+            raise ValueError(f"mode: a {self.type} can only be blind")
+        if self.mode != "blind" and (not self.endpoint or self.endpoint.startswith("Local/")):
+            raise ValueError(f"endpoint: {self.mode} needs the phone's channel, such as PJSIP/6001")
+        if self.takeover and (not self.endpoint or self.endpoint.startswith("Local/")):
+            raise ValueError("endpoint: takeover needs the phone's channel, such as PJSIP/6001")
+        if self.returns and self.mode != "blind":
+            raise ValueError("returns: only of mode blind; see return_on_hangup")
+        return self
 
 
 class BuiltinTool(ToolSection):
@@ -88,6 +194,15 @@ class BuiltinTool(ToolSection):
     destinations: dict[Name, TransferDestination] = Field(
         default_factory=dict,
         description="For `transfer`: the only places to which a call can be transferred.",
+    )
+    message: MessageSettings | None = Field(
+        None, description="For `take_message`: how messages are taken, and who gets them."
+    )
+    callback: CallbackSettings | None = Field(
+        None, description="For `request_callback`: when and how people are called back."
+    )
+    email: AlarmEmail | None = Field(
+        None, description="For `send_email`: the server and the addresses."
     )
 
 

@@ -64,6 +64,7 @@ class Event:
     type: str
     application: str = ""
     channel: Channel | None = None
+    """The channel that it is about; of a `Dial`, the dialled one."""
     body: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -121,9 +122,10 @@ def decode(text: str | bytes) -> Event | Response | Malformed:
     if body["type"] == "RESTResponse":
         return _response(body)
     channel = None
-    if "channel" in body:
+    about = "peer" if body["type"] == "Dial" else "channel"
+    if about in body:
         try:
-            channel = Channel.read(body["channel"])
+            channel = Channel.read(body[about])
         except AsteriskError as error:
             return Malformed(f"{body['type']}: {error}")
     return Event(body["type"], _text(body, "application"), channel, body)

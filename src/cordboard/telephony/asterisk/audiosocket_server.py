@@ -30,7 +30,7 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.bare_calls import BARE
-from cordboard.calls.offer import Media, Offer, TransferTarget
+from cordboard.calls.offer import Media, Offer, PartyEvent, SecondLeg, TransferTarget
 from cordboard.config.peers import THIS_MACHINE
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
@@ -399,8 +399,14 @@ class BareLine:
     async def dtmf(self, keys: str) -> None:
         raise LineUnsupported("a call by AudioSocket() cannot be sent keys: that needs ARI")
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
+        raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
+
+    async def device_state(self, device: str) -> str:
+        raise LineUnsupported("this line sees no devices")
 
     async def variable(self, name: str) -> str | None:
         return None

@@ -11,13 +11,14 @@ The media tells the call why a line or its media ended (`telephony.line_media.En
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
 from uuid import UUID
 
 import structlog
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
-from cordboard.calls.offer import Media, TransferTarget
+from cordboard.calls.offer import Media, PartyEvent, TransferTarget
 from cordboard.errors import (
     AsteriskError,
     LineError,
@@ -26,8 +27,9 @@ from cordboard.errors import (
     TransferFailed,
 )
 from cordboard.telephony.asterisk.ari import AriClient
-from cordboard.telephony.asterisk.ari_messages import Channel
+from cordboard.telephony.asterisk.ari_messages import Channel, Event
 from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival, MediaPath
+from cordboard.telephony.asterisk.second_leg import AsteriskLeg, CallerSide
 from cordboard.telephony.line_media import IDLE_SECONDS, Ending
 
 log = structlog.get_logger()
@@ -40,6 +42,19 @@ dies; a request fails, and the caller has hung up."""
 UNREACHABLE_IDLE_SECONDS = 15.0
 """Idle time after which Asterisk counts as hung while ARI is unreachable (its kernel continues to
 acknowledge our frames). A phone on hold can be silent as long, but not both by chance."""
+ELSEWHERE_IDLE_SECONDS = 4 * 3_600.0
+"""Idle time while the caller is on hold, with another party, or in the dialplan: the media, alone
+in its bridge, gets nothing then."""
+
+
+class _Away:
+    """A caller in the dialplan who may come back."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.left: asyncio.Future[None] = loop.create_future()
+        self.back: asyncio.Future[str] = loop.create_future()
+        """The status that the dialplan gives."""
 
 
 class AsteriskLine:
@@ -54,10 +69,12 @@ class AsteriskLine:
         call_id: UUID,
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
+        on_leg: Callable[[AsteriskLine, AsteriskLeg], None] = lambda line, leg: None,
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
         same_break_seconds: float = SAME_BREAK_SECONDS,
     ) -> None:
-        """`on_stranded(path)` is called for what must be removed once Asterisk is reachable."""
+        """`on_stranded(path)` is called for what must be removed once Asterisk is reachable,
+        `on_leg` when a consultation begins: events about its channels must come to this line."""
         self.call_id = call_id
         self.channel_id = channel.id
         self.media_id = f"cordboard-{app}-{call_id}-media"
@@ -78,6 +95,15 @@ class AsteriskLine:
         self._hanging_up = False
         self._opened = False
         self._releasing: asyncio.Task[None] | None = None
+        self._on_leg = on_leg
+        self._caller = (channel.caller_name, channel.caller_number)
+        self._leg: AsteriskLeg | None = None
+        self._legs = 0
+        self._gone: Ending | None = None
+        """The caller's end, while a consultation has yet to take it."""
+        self._away: _Away | None = None
+        self._holds = False
+        """True while the caller's phone has us on hold."""
         self._verdict: asyncio.TimerHandle | None = None
 
     @property
@@ -87,19 +113,40 @@ class AsteriskLine:
 
     # Events
 
-    def handle(self, event: str, channel_id: str) -> None:
-        """Take an event (its type) about the caller's channel or the media channel."""
+    def handle(self, event: Event, channel_id: str) -> None:
+        """Take an event about the caller's channel, the media channel, or a consultation's."""
+        leg = self._leg
         if channel_id == self.media_id:
-            if event == "StasisStart":
+            if event.type == "StasisStart":
                 self._media_joined.set()
-        elif event == "StasisStart":
+        elif channel_id != self.channel_id:
+            if leg is not None and channel_id in leg.ids:
+                leg.handle(event)
+            elif event.type == "StasisStart":  # of a consultation that is over
+                self._on_stranded(f"channels/{channel_id}")
+        elif event.type == "StasisStart":
             self._joined.set()
-        elif event in ("ChannelHangupRequest", "ChannelDestroyed"):
+            self._come_back(event)
+        elif event.type in ("ChannelHangupRequest", "ChannelDestroyed"):
             self.left("hangup" if self._hanging_up else "caller_hangup")
-        elif event == "StasisEnd":
+        elif event.type in ("ChannelHold", "ChannelUnhold"):
+            self._holds = event.type == "ChannelHold"
+            self._place_changed()
+        elif event.type == "StasisEnd":
             # A hang-up sends ChannelHangupRequest first; without it, the channel went elsewhere in
             # the dialplan: by our own transfer, or by an operator or another program.
-            self.left("hangup" if self._hanging_up else "transferred")
+            if self._away is not None and not self._away.left.done():
+                self._away.left.set_result(None)
+            else:
+                self.left("hangup" if self._hanging_up else "transferred")
+
+    def _come_back(self, event: Event) -> None:
+        """Take a caller whom the dialplan hands back: `Stasis(app,return,KIND,STATUS)`."""
+        arguments = event.body.get("args")
+        words = [str(each) for each in arguments] if isinstance(arguments, list) else []
+        away = self._away
+        if away is not None and away.left.done() and not away.back.done():
+            away.back.set_result(words[2] if len(words) > 2 and words[0] == "return" else "")
 
     async def answered(self, timeout: float) -> None:
         """Wait until a channel that the engine dials has answered. Raises `LineError`."""
@@ -117,14 +164,29 @@ class AsteriskLine:
 
     def key(self, channel_id: str, key: str) -> None:
         """Take a key (ChannelDtmfReceived). Asterisk also reports keys of the media channel, when
-        its transport carries them: only the caller's own count."""
-        if channel_id == self.channel_id and self._media is not None and key:
+        its transport carries them: only those of the person who is with the agent count."""
+        leg = self._leg
+        if not key or self._media is None:
+            return
+        if leg is not None and channel_id == self.channel_id:
+            leg.caller_key(key)
+        elif channel_id == self.channel_id or (
+            leg is not None and leg.with_agent and channel_id == leg.channel_id
+        ):
             self._media.take_key(key)
 
     def left(self, reason: Ending) -> None:
-        """Note that the caller's channel is no longer ours."""
+        """Note that the caller's channel is no longer ours. A consultation ends first: the other
+        party is still there."""
         if self._ended.done():
             return
+        if self._leg is not None:
+            if self._gone is None:
+                self._gone = reason
+                self._leg.caller_gone()
+            return
+        if self._is_away:
+            reason = "transferred"  # it ended where we had sent it
         self._ended.set_result(reason)
         if self._media is not None:
             self._media.end(reason)
@@ -132,9 +194,52 @@ class AsteriskLine:
     def reachable(self, yes: bool) -> None:
         """Note that the ARI connection came or went."""
         if self._media is not None:
-            self._media.idle_seconds = IDLE_SECONDS if yes else self._unreachable_seconds
+            with_us = self._is_with_agent and not self._holds
+            seconds = IDLE_SECONDS if with_us else ELSEWHERE_IDLE_SECONDS
+            self._media.idle_seconds = seconds if yes else self._unreachable_seconds
         if not yes and self._verdict is not None:
             self._judge_loss()
+
+    def _place_changed(self) -> None:
+        """Note that the caller goes to, or comes from, a hold or another party. Only an agent who
+        has the caller can be put on hold."""
+        self.reachable(self._ari.state.connected)
+        if self._media is not None:
+            self._media.caller_holds(self._holds and self._is_with_agent)
+
+    @property
+    def _is_with_agent(self) -> bool:
+        return self._leg is None and self._away is None
+
+    @property
+    def _is_away(self) -> bool:
+        """True while the caller is in the dialplan and may come back."""
+        away = self._away
+        return away is not None and away.left.done() and not away.back.done()
+
+    def reconcile(self, present: Mapping[str, Channel], ours: frozenset[str], end: Ending) -> None:
+        """Catch up after a break of the connection. `present`: the channels that exist; `ours`:
+        those in our application; `end`: the reason if the caller's is gone."""
+        # A return from hold may have been missed, and Asterisk does not show it afterwards.
+        self._holds = False
+        self._place_changed()
+        away = self._away
+        if self.channel_id not in present:
+            self.left(end)
+        elif self.channel_id not in ours:
+            if away is None:
+                self.left("transferred")
+            elif not away.left.done():
+                away.left.set_result(None)
+        elif away is not None and away.left.done() and not away.back.done():
+            away.back.set_result("")
+        if self._leg is not None:
+            self._leg.reconcile(present)
+
+    def owns(self, key: str) -> bool:
+        """True if this channel or bridge belongs to the call."""
+        legs = self._leg.ids if self._leg is not None else ()
+        return key in (self.channel_id, self.media_id, self.bridge_id, *legs)
 
     def _media_lost(self, problem: str) -> None:
         if not self._ari.state.connected:
@@ -196,7 +301,7 @@ class AsteriskLine:
                     )
                 )
                 group.create_task(self._create_media_channel(arrival, add_channel))
-                group.create_task(self._ari.request("POST", add_channel, channel=self.channel_id))
+                group.create_task(self._enter(add_channel, self.channel_id))
                 self._media = await arrival.media()
         except ExceptionGroup as failures:
             raise MediaError(f"no media: {failures.exceptions[0]}") from failures
@@ -208,6 +313,10 @@ class AsteriskLine:
         if self._ended.done():
             self._media.end(self._ended.result())
         return self._media
+
+    async def _enter(self, add_channel: str, channel_id: str) -> None:
+        """Put the caller's channel or the media channel into the bridge."""
+        await self._ari.request("POST", add_channel, channel=channel_id)
 
     async def _create_media_channel(self, arrival: MediaArrival, add_channel: str) -> None:
         try:
@@ -227,7 +336,7 @@ class AsteriskLine:
         arrival.channel_made(channel)
         await self._media_joined.wait()
         await arrival.bridgeable()
-        await self._ari.request("POST", add_channel, channel=self.media_id)
+        await self._enter(add_channel, self.media_id)
 
     # calls.offer.LineControl
 
@@ -238,8 +347,9 @@ class AsteriskLine:
             self._answered = True
 
     async def hangup(self, cause: str = "normal") -> None:
-        """End the line; later, if Asterisk cannot be reached now."""
-        if self._ended.done():
+        """End the line; later, if Asterisk cannot be reached now. A caller who is away in the
+        dialplan stays there."""
+        if self._ended.done() or self._is_away:
             return
         self._hanging_up = True
         try:
@@ -267,30 +377,128 @@ class AsteriskLine:
         """Send keys; `w` pauses for half a second. Returns once Asterisk has begun."""
         await self._command("dtmf", dtmf=keys)
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         """Send the caller on in the dialplan.
 
         A queue is an extension of its dialplan context with the queue's name (that runs `Queue()`).
         The target is looked up first, because Asterisk hangs up a channel sent to a place that does
-        not exist. Returns when the channel has left, without the result in the dialplan.
+        not exist. Returns when the channel has left, without the result in the dialplan; with
+        `away_seconds` when the dialplan has handed it back.
         """
         exten, context, priority = target.target, target.context, target.priority
+        if self._leg is not None:
+            raise TransferFailed("a consultation is under way")
         try:
             exists = await self.variable(f"DIALPLAN_EXISTS({context},{exten},{priority})")
             if exists != "1":
                 raise LineError(f"the dialplan has no {exten}@{context}:{priority}")
+            if target.away_seconds:
+                await self._expect_back()
             await self._command(
                 "continue", context=context, extension=exten, priority=str(priority)
             )
         except LineGone:
             raise
         except LineError as error:
+            self._away = None
             raise TransferFailed(f"transfer to {target.name!r}: {error}") from error
+        if self._away is not None:
+            return await self._wait_for_return(self._away, target)
         await asyncio.wait((self._ended,), timeout=TRANSFER_SECONDS)
         if not self._ended.done():
             raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
         if self._ended.result() != "transferred":
             raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
+        return None
+
+    async def _expect_back(self) -> None:
+        """Keep the call while the caller is in the dialplan, and learn of its end there."""
+        self._away = _Away()
+        self._place_changed()
+        try:
+            await self._ari.request(
+                "POST",
+                f"channels/{self.channel_id}/variable",
+                variable="CORDBOARD_CALL",
+                value=str(self.call_id),
+            )
+            await self._ari.request(
+                "POST",
+                f"applications/{quote(self._app)}/subscription",
+                eventSource=f"channel:{self.channel_id}",
+            )
+        except AsteriskError as error:
+            raise _line_error(error) from error
+
+    async def _wait_for_return(self, away: _Away, target: TransferTarget) -> str | None:
+        first = asyncio.FIRST_COMPLETED
+        try:
+            await asyncio.wait(
+                (away.left, self._ended), timeout=TRANSFER_SECONDS, return_when=first
+            )
+            if not away.left.done():
+                if self._ended.done():
+                    raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
+                raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
+            await asyncio.wait(
+                (away.back, self._ended), timeout=target.away_seconds, return_when=first
+            )
+            if not away.back.done():
+                self.left("transferred")
+                return None
+            await self._ari.request(
+                "POST", f"bridges/{self.bridge_id}/addChannel", channel=self.channel_id
+            )
+            return away.back.result()
+        except AsteriskError as error:
+            raise _line_error(error) from error
+        finally:
+            if not self._ended.done() and not self._is_away:
+                self._away = None
+                self._place_changed()
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> AsteriskLeg:
+        """Prepare a consultation."""
+        if self._ended.done():
+            raise LineGone(f"the line has ended: {self._ended.result()}")
+        if self._leg is not None or self._away is not None or self._media is None:
+            raise LineError("the caller is not with the agent")
+        self._legs += 1
+        name, number = self._caller
+        caller = CallerSide(
+            self._ari,
+            self._app,
+            self.channel_id,
+            self.bridge_id,
+            f"cordboard-{self._app}-{self.call_id}",
+            name,
+            number,
+            self._on_stranded,
+            self._consulted,
+        )
+        leg = self._leg = AsteriskLeg(caller, target, self._legs, watch)
+        self._on_leg(self, leg)
+        self._place_changed()
+        return leg
+
+    def _consulted(self, leg: AsteriskLeg) -> None:
+        """Note that the consultation is closed; the call learns of a caller who left in it."""
+        if self._leg is leg:
+            self._leg = None
+            self._place_changed()
+            if self._gone is not None:
+                self.left(self._gone)
+
+    async def device_state(self, device: str) -> str:
+        """Return the state of a device, e.g. `NOT_INUSE`. Raises `LineError` if it is unseen."""
+        try:
+            body = await self._ari.request("GET", f"deviceStates/{quote(device, safe='')}")
+        except AsteriskError as error:
+            raise LineError(str(error)) from error
+        state = body.get("state") if isinstance(body, dict) else None
+        if not isinstance(state, str):
+            raise LineError(f"Asterisk gives no state of {device}")
+        return state
 
     async def variable(self, name: str) -> str | None:
         """Return a channel variable or dialplan function, e.g. `CALLERID(dnid)`."""
@@ -315,6 +523,8 @@ class AsteriskLine:
     async def _release(self) -> None:
         if self._verdict is not None:
             self._verdict.cancel()
+        if self._leg is not None:
+            await self._leg.close()
         removals = []
         if self._opened:
             removals = [

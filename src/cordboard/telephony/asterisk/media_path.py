@@ -36,6 +36,9 @@ class LineMedia(Media, Protocol):
         carries keys itself (AudioSocket) ignores it, so that no key is taken twice.
         """
 
+    def caller_holds(self, on: bool) -> None:
+        """Report to the call that the caller has put it on hold, or is back."""
+
     def abort(self) -> None:
         """Drop the media at once, unused or broken."""
 

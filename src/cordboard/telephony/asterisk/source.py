@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 import structlog
 
 from cordboard.calls.offer import CallTest, Offer
+from cordboard.calls.outbound_order import OutboundCall, OutboundOrder, OutboundResult
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError, LineError, LineGone
 from cordboard.telephony.asterisk.ari import AriClient, AriState
@@ -29,8 +30,9 @@ from cordboard.telephony.asterisk.control import (
     AsteriskLine,
 )
 from cordboard.telephony.asterisk.media_path import MediaPath
+from cordboard.telephony.asterisk.outbound_line import OutboundLine
+from cordboard.telephony.asterisk.second_leg import AsteriskLeg
 from cordboard.telephony.dialled import Dialled
-from cordboard.telephony.line_media import Ending
 
 log = structlog.get_logger()
 
@@ -92,7 +94,9 @@ class AsteriskSource:
         """Set while connected and caught up."""
         self._asterisk_started = ""
         prefix = rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}"
-        self._made_here = re.compile(rf"{prefix}-(media|bridge|dialled)")
+        self._made_here = re.compile(
+            rf"{prefix}-(media|bridge|dialled|outbound|(leg|hold|snoop)[0-9]+)"
+        )
         """Ids of the channels and bridges that lines make. Neither a caller nor a dialplan can
         choose a channel's id: only ARI users with write access and AMI's Originate can."""
         self._of_a_test = re.compile(rf"{prefix}-caller")
@@ -176,22 +180,62 @@ class AsteriskSource:
             raise
         return line
 
+    def place(self, order: OutboundOrder, finished: Callable[[OutboundResult], None]) -> None:
+        """Offer a call that is to be placed. Returns at once; the call creates and dials it."""
+        line = OutboundLine(
+            self._ari,
+            self._path,
+            self._app,
+            order,
+            self._released,
+            self._strand,
+            self._watch_leg,
+            self._unreachable_seconds,
+            self._same_break_seconds,
+        )
+        self._lines[line.channel_id] = self._lines[line.media_id] = line
+        self._on_offer(
+            Offer(
+                call_id=order.call_id,
+                source="asterisk",
+                media=line.open_media,
+                control=line,
+                caller_number=order.number,
+                called_number=order.caller_id,
+                variables={**order.variables, "AI_CONTEXT": order.context},
+                transport=self._transport,
+                outbound=OutboundCall(order, line.dial, finished),
+            )
+        )
+
     # Events
 
     def _handle(self, event: Event) -> None:
         channel = event.channel
         if channel is None:
+            if event.type == "Dial":
+                self._dial_progress(event)
             return
         line = self._lines.get(channel.id)
         if event.type == "StasisStart" and (line is None or line.ended):
             # An ended line: the caller left us and is back, before the old call was released.
             if not self._made_here.fullmatch(channel.id):
                 self._incoming(channel)
+            elif "-leg" in channel.id:  # of a consultation that is over: it answered too late
+                self._strand(f"channels/{channel.id}")
         elif line is not None and event.type == "ChannelDtmfReceived":
             digit = event.body.get("digit")
             line.key(channel.id, digit if isinstance(digit, str) else "")
         elif line is not None:
-            line.handle(event.type, channel.id)
+            line.handle(event, channel.id)
+
+    def _dial_progress(self, event: Event) -> None:
+        """Take the progress of a channel that we dial: the media channel has its own."""
+        peer = event.body.get("peer")
+        channel_id = str(peer.get("id", "")) if isinstance(peer, dict) else ""
+        line = self._lines.get(channel_id)
+        if line is not None and channel_id == line.channel_id:
+            line.handle(event, channel_id)
 
     def _disconnected(self) -> None:
         """Calls continue, because their audio does not pass here; `_reconcile` catches up."""
@@ -211,11 +255,15 @@ class AsteriskSource:
             call_id,
             on_released=self._released,
             on_stranded=self._strand,
+            on_leg=self._watch_leg,
             unreachable_seconds=self._unreachable_seconds,
             same_break_seconds=self._same_break_seconds,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         return line
+
+    def _watch_leg(self, line: AsteriskLine, leg: AsteriskLeg) -> None:
+        self._lines[leg.channel_id] = self._lines[leg.snoop_id] = line
 
     async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
         """Offer a caller. A task border."""
@@ -266,9 +314,8 @@ class AsteriskSource:
 
     def _released(self, line: AsteriskLine) -> None:
         self._dialled.pop(line.channel_id, None)
-        for key in (line.channel_id, line.media_id):
-            if self._lines.get(key) is line:
-                del self._lines[key]
+        for key in [key for key, each in self._lines.items() if each is line]:
+            del self._lines[key]
 
     def _strand(self, path: str) -> None:
         """Remove the path later: after the next connect, or soon while connected."""
@@ -309,13 +356,7 @@ class AsteriskSource:
         restarted = self._asterisk_started not in ("", started)
         self._asterisk_started = started
         for line in lines:
-            line.reachable(True)
-            channel = present.get(line.channel_id)
-            if channel is None:
-                gone: Ending = "asterisk_lost" if restarted else "caller_hangup"
-                line.left(gone)
-            elif line.channel_id not in ours:
-                line.left("transferred")
+            line.reconcile(present, ours, "asterisk_lost" if restarted else "caller_hangup")
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
             *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
@@ -338,8 +379,7 @@ class AsteriskSource:
         """Return True if we made this channel or bridge and no live call owns it."""
         if not self._made_here.fullmatch(key):
             return False
-        owned = ((line.channel_id, line.media_id, line.bridge_id) for line in self.lines)
-        return not any(key in names for names in owned)
+        return not any(line.owns(key) for line in self.lines)
 
     async def _remove(self, path: str) -> None:
         try:

@@ -21,7 +21,7 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.call_registry import Aside
-from cordboard.calls.offer import CallTest, Media, Offer, TransferTarget
+from cordboard.calls.offer import CallTest, Media, Offer, PartyEvent, SecondLeg, TransferTarget
 from cordboard.errors import LineGone, LineUnsupported
 from cordboard.telephony.browser.media import BrowserMedia, PageLink
 from cordboard.telephony.browser.messages import FormatName
@@ -220,8 +220,14 @@ class BrowserLine:
         """Show the keys at the page."""
         self._media.send_keys(keys)
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget) -> str | None:
         raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
+        raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
+
+    async def device_state(self, device: str) -> str:
+        raise LineUnsupported("this line sees no devices")
 
     async def variable(self, name: str) -> str | None:
         return self._variables.get(name)

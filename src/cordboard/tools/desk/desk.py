@@ -4,15 +4,16 @@ Order, the same for every agent, every kind of tool and every step of a workflow
 
 1. is the tool in the toolbox?
 2. are the arguments valid against the tool's own schema?
-3. policy: nesting of steps, an identical tool call that is still running, rounds and uses
-4. approval: has the caller said yes?
-5. cache: is there an answer that may be given again?
-6. fillers while it is slow, timeout, tries: the tool runs; secrets known from the configuration
+3. firewall: does the operator's policy allow it (`cordboard.firewall`)?
+4. limits: nesting of steps, an identical tool call that is still running, rounds and uses
+5. proof and approval: is the caller who they must be, and have they said yes?
+6. cache: is there an answer that may be given again?
+7. fillers while it is slow, timeout, tries: the tool runs; secrets known from the configuration
    are masked in its answer (`cordboard.tools.known_secrets`)
-7. words to speak, the caller's secret keys masked, data capped for the agent
-8. observer: ledger and metrics
+8. words to speak, the caller's secret keys masked, data capped for the agent
+9. observer: ledger and metrics
 
-Steps differ in 3 only: they are not rounds and do not use up the turn. docs/tools/desk.md has a
+Steps differ in 4 only: they are not rounds and do not use up the turn. docs/tools/desk.md has a
 diagram.
 
 Each tool call ends in one log line, `tool_call`, and is one span: names, time and outcome. Neither
@@ -39,6 +40,7 @@ from cordboard.tools.call_line import CallLine
 from cordboard.tools.desk import replies
 from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.fillers import FillerChoice
+from cordboard.tools.desk.guard import NO_GUARD, ToolGuard
 from cordboard.tools.desk.policy import DeskPolicy, nesting_refusal
 from cordboard.tools.desk.running import CLEAN_UP_SECONDS, Asked, Run, RunParts, Source
 from cordboard.tools.masking import Hidden, look_through, with_keys
@@ -125,8 +127,10 @@ class Desk:
         clock: Callable[[], float] = time.monotonic,
         payload: Callable[[], PayloadLimits] = lambda: DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
+        guard: ToolGuard = NO_GUARD,
     ) -> None:
-        """`payload()` limits the size of a result that the agent can take now. All desks of one
+        """`payload()` limits the size of a result that the agent can take now. `guard` is the
+        firewall. All desks of one
         catalogue have the same `clock`: they share answers kept for every call."""
         self.toolbox = toolbox
         self.line = line
@@ -135,6 +139,7 @@ class Desk:
         self._clock = clock
         self._payload = payload
         self._tracing = tracing
+        self._guard = guard
         self._log = log.bind(
             call_id=line.call_id,
             context_name=line.context_name,
@@ -146,6 +151,7 @@ class Desk:
             line,
             Approvals(line),
             self._policy,
+            guard,
             CallAnswers(toolbox.cache, clock),
             toolbox.known_secrets,
             self._step,
@@ -213,6 +219,7 @@ class Desk:
             except asyncio.CancelledError:
                 self._finish(asked, replies.CANCELLED, _RUN, span)
                 raise
+            self._guard.answered(ask, asked.spec, result)
             result = replies.without_keys(result, asked.keys)
             return self._finish(asked, result, source, span), result
 
@@ -250,6 +257,11 @@ class Desk:
         if problems:
             asked.refused = "arguments"
             return wrong_arguments(spec.name, problems), _RUN
+        decision = self._guard.check(ask, spec)
+        if not decision.allowed:
+            asked.refused = "firewall"
+            return replies.refused(decision.say), _RUN
+        asked.needs = decision.needs
         key = spec.name, canonical_arguments(ask.arguments)
         untold = self._untold.pop(key, None)
         if untold is not None:
@@ -317,6 +329,7 @@ class Desk:
     def _late(self, run: Run, result: ToolResult) -> None:
         """Keep a late answer for the next identical ask, and report it at once."""
         asked = run.given_up or run.asked
+        self._guard.answered(asked.ask, run.spec, result)
         if result.status is Status.OK:
             self._untold[run.key] = result
         result = replies.without_keys(result, asked.keys)

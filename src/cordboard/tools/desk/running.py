@@ -24,10 +24,12 @@ from typing import Literal, TypeAlias
 import structlog
 
 from cordboard.errors import LineError, ToolError, ToolTimeout
+from cordboard.firewall.policy import Need
 from cordboard.net.backoff import Backoff
 from cordboard.tools.call_line import CallLine
 from cordboard.tools.desk.approval import Approvals
 from cordboard.tools.desk.fillers import FillerTimer, PausableTimer
+from cordboard.tools.desk.guard import ToolGuard
 from cordboard.tools.desk.policy import DeskPolicy
 from cordboard.tools.known_secrets import KnownSecrets
 from cordboard.tools.masking import Given
@@ -79,6 +81,8 @@ class Asked:
     """The caller's secret keys given to its tool, or to a tool that it is a step of."""
     refused: RefusalReason = ""
     """Reason why the desk did not run it."""
+    needs: tuple[Need, ...] = ()
+    """Conditions of the firewall."""
     run: Run | None = None
     """The run that it waits, or has waited, for."""
 
@@ -100,6 +104,7 @@ class RunParts:
     line: CallLine
     approvals: Approvals
     policy: DeskPolicy
+    guard: ToolGuard
     answers: CallAnswers
     known: KnownSecrets
     step: Callable[[Run, str, JsonObject], Coroutine[None, None, ToolResult]]
@@ -299,26 +304,44 @@ class Run:
             return ToolResult(Status.ERROR, speech.FAILED)
 
     async def _refusal(self) -> ToolResult | None:
-        """Return the refusal, unless the caller says yes or need not be asked. While the caller is
-        asked, timeouts and fillers stand still."""
-        spec, asked = self.spec, self.asked
-        if spec.approval != "caller" or asked.ask.confirmed:
+        """Return the refusal, unless the caller gives the proof and the yes that it needs. While
+        the caller is asked, timeouts and fillers stand still."""
+        asked = self.asked
+        asks = self.spec.approval == "caller" or "confirm" in asked.needs
+        asks = asks and not asked.ask.confirmed
+        if not asks and not asked.needs:
             return None
         for run in self._with_parents():
             run._deadline.pause()
             run._fillers.pause()
         approved = False
         try:
-            refusal = await self.parts.approvals.refusal(spec, asked.recorded.arguments)
+            refusal = await self._proof() or (await self._yes() if asks else None)
             approved = refusal is None
             return refusal
         finally:
             for run in self._with_parents():
                 run._deadline.resume()
                 run._fillers.resume()
-            if not approved:
-                self.parts.policy.give_back(asked.ask, spec)
-                self.refused = "approval"
+            if approved:
+                self.parts.guard.cleared(asked.ask)
+            else:
+                self.parts.policy.give_back(asked.ask, self.spec)
+                self.refused = self.refused or "approval"
+
+    async def _proof(self) -> ToolResult | None:
+        """Return the refusal of the firewall, unless the caller proves who they are."""
+        for need in self.asked.needs:
+            if need != "confirm":
+                refusal = await self.parts.guard.verify(self.asked.ask, need)
+                if refusal is not None:
+                    self.refused = "firewall"
+                    return refusal
+        return None
+
+    async def _yes(self) -> ToolResult | None:
+        """Return the refusal, unless the caller says yes."""
+        return await self.parts.approvals.refusal(self.spec, self.asked.recorded.arguments)
 
     def _with_parents(self) -> Iterator[Run]:
         run: Run | None = self

@@ -139,16 +139,17 @@ async def completed(models: OfflineModels, needs: ModelNeeds) -> OfflineModels:
 def needs_of(config: Config) -> ModelNeeds:
     """Return the models of this machine that the configuration's providers need. Beside a realtime
     agent they say the sentences that it cannot, and hear a yes or a no: optional, used where they
-    are installed."""
+    are installed. So is the recogniser that judges who answers an outbound call."""
     providers = config.providers.values()
     pipelines = [p for p in providers if isinstance(p, PipelineProvider)]
     realtime = any(isinstance(p, RealtimeProvider) for p in providers)
+    judges = realtime or config.outbound.enabled
     if not pipelines:
         wanted = Need.WANTED if realtime else Need.NO
         return ModelNeeds(wanted, wanted, wanted)
     hears = any(isinstance(pipeline.stt, WhisperStt) for pipeline in pipelines)
     speaks = any(isinstance(pipeline.tts, HibariTts) for pipeline in pipelines)
-    recogniser = Need.REQUIRED if hears else Need.WANTED if realtime else Need.NO
+    recogniser = Need.REQUIRED if hears else Need.WANTED if judges else Need.NO
     return ModelNeeds(recogniser, Need.REQUIRED if speaks else Need.WANTED)
 
 

@@ -88,10 +88,13 @@ class PhoneCall(VoiceLine):
             self._send(self.dialog.request("BYE"))
             self._finish("us")
 
-    async def hold(self, timeout: float = PATIENCE) -> None:
-        """Put the far side on hold by a re-INVITE; no audio is sent until `resume`."""
-        await self._reinvite("sendonly", timeout)
-        self._stream.muted = True
+    async def hold(
+        self, direction: Direction = "sendonly", *, music: bool = False, timeout: float = PATIENCE
+    ) -> None:
+        """Put the far side on hold by a re-INVITE. `music`: what the caller says until `resume` is
+        sent, as the music of a telephone system would be; else no audio is."""
+        await self._reinvite(direction, timeout)
+        self._stream.muted = not music
 
     async def resume(self, timeout: float = PATIENCE) -> None:
         """Take the call from hold."""

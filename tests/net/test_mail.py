@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cordboard.alarms import mail
-from cordboard.alarms.mail import Mailer, MailNotSent
 from cordboard.config.alarms import AlarmEmail
+from cordboard.net import mail
+from cordboard.net.mail import Mailer, MailNotSent
 from cordboard_testkit.emulators.mail_server import Fault, MailServer
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
 from cordboard_testkit.free_ports import free_port

@@ -16,7 +16,6 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from cordboard.config.alarms import AlarmEmail
-from cordboard.mcp.printable import printable
 
 STEP_SECONDS = 10.0
 """Timeout of one read or write."""
@@ -24,8 +23,13 @@ SECONDS = 60.0
 """Deadline of a whole message."""
 
 
+MOST_SUBJECT = 200
+"""Characters of a subject."""
+
+
 class MailNotSent(Exception):
-    """The server did not take a message; the text says why."""
+    """The server did not take a message; the text says why, in the server's words: make it
+    printable before it is logged or shown."""
 
 
 class Mailer:
@@ -64,7 +68,10 @@ class Mailer:
     def _message(self, subject: str, text: str) -> EmailMessage:
         settings, message = self._settings, EmailMessage()
         message["From"], message["To"] = settings.sender, ", ".join(settings.to)
-        message["Subject"], message["Date"] = printable(subject, 200), formatdate(localtime=True)
+        message["Subject"], message["Date"] = (
+            " ".join(subject.split())[:MOST_SUBJECT],
+            formatdate(localtime=True),
+        )
         message["Message-ID"] = make_msgid(domain=settings.sender.rpartition("@")[2])
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(text)
@@ -83,9 +90,9 @@ class Mailer:
         except smtplib.SMTPResponseException as error:
             reason = error.smtp_error
             told = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-            raise MailNotSent(printable(f"{error.smtp_code} {told}")) from None
+            raise MailNotSent(f"{error.smtp_code} {told}") from None
         except (OSError, ValueError) as error:  # an SMTPException is an OSError
-            raise MailNotSent(printable(str(error) or type(error).__name__)) from None
+            raise MailNotSent(str(error) or type(error).__name__) from None
         if refused:
             raise MailNotSent(f"the server refused {', '.join(sorted(refused))}")
 

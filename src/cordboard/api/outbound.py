@@ -1,0 +1,96 @@
+"""Outbound calls over HTTP.
+
+    POST /calls              {number, context, message?, keys?, variables?, call_id?} → 202
+    GET  /calls/{call_id}    whether it lives, or how it ended
+
+Both need the admin token. A request that is sent again with the same `call_id` is the same call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cordboard.api.answers import JsonAnswer, fields, json_body
+from cordboard.api.gate import HttpLimits
+from cordboard.api.token_check import TokenCheck
+from cordboard.errors import OutboundRefused
+from cordboard.outbound.placing import CallWanted, OutboundCalls
+
+STATUS = {
+    "off": 404,
+    "unknown_context": 404,
+    "bad_request": 400,
+    "not_allowed": 403,
+    "not_now": 429,
+    "busy": 429,
+    "no_line": 503,
+}
+_MOST_BYTES = 64 * 1024
+
+log = structlog.get_logger()
+
+
+class OutboundEndpoints:
+    """The routes of this module."""
+
+    def __init__(self, calls: OutboundCalls, check: TokenCheck, limits: HttpLimits) -> None:
+        self._calls = calls
+        self._check = check
+        self._body_seconds = limits.body_seconds
+
+    def routes(self) -> list[Route]:
+        """Return the routes for the application."""
+        return [
+            Route("/calls", self._post, methods=["POST"]),
+            Route("/calls/{call_id}", self._get, methods=["GET"]),
+        ]
+
+    async def _post(self, request: Request) -> Response:
+        if refusal := self._check.refusal(request):
+            return refusal
+        body = await json_body(request, _MOST_BYTES, self._body_seconds)
+        kinds: dict[str, type] = dict.fromkeys(("number", "context", "message", "call_id"), str)
+        keys = body.pop("keys", None) or []
+        said = fields(body, **kinds, variables=dict)
+        texts = [*keys, *said.get("variables", {}).values()] if isinstance(keys, list) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise HTTPException(400, "keys: expected a list of texts; variables: texts by name")
+        for name in ("number", "context"):
+            if not said.get(name):
+                raise HTTPException(400, f"{name}: it is missing")
+        try:
+            call_id = self._calls.place(CallWanted(**said, keys=tuple(keys)))
+        except OutboundRefused as error:
+            answer = {"error": str(error), "reason": error.reason}
+            return JsonAnswer(answer, status_code=STATUS[error.reason])
+        return JsonAnswer({"call_id": call_id}, status_code=202)
+
+    async def _get(self, request: Request) -> Response:
+        if refusal := self._check.refusal(request):
+            return refusal
+        call_id = request.path_params["call_id"]
+        try:
+            return JsonAnswer(state_as_json(self._calls, call_id))
+        except KeyError:
+            raise HTTPException(404, "there is no such outbound call") from None
+
+
+def state_as_json(calls: OutboundCalls, call_id: str) -> dict[str, Any]:
+    """Return whether a call lives, or how it ended. Raises `KeyError` for an unknown one."""
+    result = calls.state(call_id)
+    if result is None:
+        return {"call_id": call_id, "state": "live"}
+    return {
+        "call_id": call_id,
+        "state": "ended",
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "answer": result.answer,
+        "duration_ms": result.duration_ms,
+    }

@@ -1,0 +1,466 @@
+"""The transfers of one call: looks at the destination first, then carries one out.
+
+`consultation.Consultation` decides about an attended transfer; `_Attended` carries out its
+commands on the line (`calls.offer.SecondLeg`) and by the agent's voice, and hands it what happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import structlog
+
+from cordboard.calls import events
+from cordboard.calls.conversation import Conversation
+from cordboard.calls.ending import CallEnding
+from cordboard.calls.ledger import Ledger
+from cordboard.calls.media.sound import CallSound
+from cordboard.calls.offer import (
+    CallerKey,
+    LineControl,
+    PartyEvent,
+    SecondLeg,
+    TransferTarget,
+)
+from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.transfer.consultation import (
+    Cancelled,
+    Consultation,
+    ConsultationEvent,
+    ConsultationResult,
+    ConsultationRules,
+    Do,
+    Done,
+    Refused,
+    State,
+    TimedOut,
+    Verdict,
+)
+from cordboard.config.schema import Config
+from cordboard.config.tools.entry import BRIEFING_AGAIN, TransferDestination
+from cordboard.errors import (
+    LineError,
+    LineGone,
+    PartyUnreachable,
+    TransferFailed,
+)
+from cordboard.tools.call_line import TransferOutcome, TransferResult
+from cordboard.tools.speech.speakable import plain
+
+log = structlog.get_logger()
+
+CALLER_GONE = "I am sorry, the caller has hung up. Goodbye."
+MOST_REASON = 300
+"""Characters of the caller's concern that the human hears."""
+_FREE = ("NOT_INUSE", "RINGING")
+_IN_USE = ("INUSE", "BUSY", "RINGINUSE", "ONHOLD")
+
+STATUSES: Mapping[str, TransferOutcome] = {
+    "ANSWER": "accepted", "CONTINUE": "accepted", "SUCCESS": "accepted",
+    "BUSY": "busy", "FULL": "busy",
+    "TIMEOUT": "no_answer", "NOANSWER": "no_answer",
+    "JOINEMPTY": "unavailable", "LEAVEEMPTY": "unavailable", "JOINUNAVAIL": "unavailable",
+    "LEAVEUNAVAIL": "unavailable", "CHANUNAVAIL": "unavailable",
+    "CANCEL": "cancelled", "WITHDRAW": "cancelled", "USEREXIT": "cancelled",
+}  # fmt: skip
+"""Outcome by the status with which the dialplan hands the caller back: QUEUESTATUS, VMSTATUS,
+DIALSTATUS, TRANSFERSTATUS. Others are a failure."""
+
+Joined: TypeAlias = Callable[[], None]
+"""Called when caller and other party talk."""
+
+
+def _ignore() -> None:
+    """Do nothing: no person waits for the talk."""
+
+
+def sentences(config: Config) -> Iterator[str]:
+    """Yield the sentences of attended transfers that are known in advance."""
+    for destination in config.destinations.values():
+        if destination.mode != "blind":
+            yield from (CALLER_GONE, BRIEFING_AGAIN, destination.introduction)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferParts:
+    """The call, as its transfers see it."""
+
+    control: LineControl
+    destinations: Mapping[str, TransferDestination]
+    ending: CallEnding
+    ledger: Ledger
+    recording: CallRecording
+    transferring: Callable[[bool], None]
+    """Called when a transfer begins and when it is over."""
+
+
+class Transfers:
+    """The transfers of one call, one at a time."""
+
+    def __init__(self, parts: TransferParts) -> None:
+        self._parts = parts
+        self._conversation: Conversation | None = None
+        self._sound: CallSound | None = None
+        self._busy = False
+        self._attended: _Attended | None = None
+        self.gives_away = False
+        """The caller is about to leave for the dialplan, or is there, by our own act."""
+
+    def connect(self, conversation: Conversation, sound: CallSound) -> None:
+        """Connect the line: the caller can be heard and spoken to."""
+        self._conversation, self._sound = conversation, sound
+
+    def agent_failed(self) -> bool:
+        """Note that the agent cannot continue. True if that must wait: the caller is elsewhere, or
+        on the way back."""
+        if self._attended is not None:
+            self._attended.agent_failed()
+        return self._attended is not None or self.gives_away
+
+    async def run(
+        self, destination: str, reason: str, *, blind: bool, joined: Joined | None = None
+    ) -> TransferResult:
+        """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
+        continues. `blind`: whatever the destination's mode, because no agent can speak. `joined`:
+        a person who watches takes the call over, is not asked, and learns when they talk."""
+        parts, conversation, sound = self._parts, self._conversation, self._sound
+        configured = parts.destinations[destination]
+        if conversation is None or sound is None:
+            raise TransferFailed("the call is not connected")
+        if self._busy:
+            raise TransferFailed("another transfer is under way")
+        self._busy = True
+        try:
+            await parts.ending.unless_over(conversation.heard_by_caller())
+            if parts.ending.is_over:
+                raise LineGone("the call is over")
+            result = await self._closed(destination, configured)
+            if result is None:
+                parts.transferring(True)
+                attends = joined is not None or (configured.mode != "blind" and not blind)
+                if attends:
+                    self._attended = _Attended(
+                        parts, conversation, sound, destination, configured, joined
+                    )
+                    result = await self._attended.run(reason)
+                else:
+                    result = await self._send(conversation, destination, configured)
+        except LineError as error:
+            failed = events.Transferred(destination, ok=False, error=str(error), outcome="failed")
+            parts.ledger.record(failed)
+            if isinstance(error, LineGone):
+                parts.ending.end("completed", "caller_hangup")
+            raise
+        finally:
+            self._busy, self._attended = False, None
+            parts.transferring(False)
+        return result
+
+    async def _closed(self, name: str, destination: TransferDestination) -> TransferResult | None:
+        """Return the result if the destination cannot take a caller now. A state that cannot be
+        seen is not a free one."""
+        hours, detail = destination.hours, ""
+        outcome: TransferOutcome = "unavailable"
+        closed = hours is not None and not hours.cover(datetime.datetime.now().astimezone())
+        if closed:
+            detail = "outside its hours"
+        for device in () if closed else destination.devices:
+            try:
+                state = await self._parts.control.device_state(device)
+            except LineError as error:
+                outcome, detail = "failed", f"the state of {device} cannot be seen: {error}"
+                break
+            if state not in _FREE and not (device.startswith("Custom:") and state == "UNKNOWN"):
+                outcome = "busy" if state in _IN_USE else "unavailable"
+                detail = f"{device} is {state}"
+                break
+        if not detail:
+            return None
+        self._record(name, outcome, detail)
+        return TransferResult(outcome, returned=True, closed=closed)
+
+    async def _send(
+        self, conversation: Conversation, name: str, destination: TransferDestination
+    ) -> TransferResult:
+        """Send the caller into the dialplan; wait for their return where it may hand them back."""
+        parts = self._parts
+        target = target_of(name, destination)
+        if not target.away_seconds:
+            self.gives_away = True
+            try:
+                await parts.control.transfer(target)
+            finally:
+                self.gives_away = False
+            self._record(name, "accepted")
+            parts.ending.end("transferred", f"transfer:{name}")
+            return TransferResult("accepted")
+        conversation.consult(True)
+        self.gives_away = True
+        try:
+            parts.ledger.record(events.TransferStep(name, "away"))
+            status = await parts.ending.unless_over(parts.control.transfer(target))
+            if parts.ending.is_over:
+                raise LineGone("the call is over")
+            if status is None:
+                self._record(name, "accepted")
+                parts.ending.end("transferred", f"transfer:{name}")
+                return TransferResult("accepted")
+        finally:
+            self.gives_away = False
+            conversation.consult(False)
+        outcome = STATUSES.get(status, "failed")
+        parts.ledger.record(events.TransferStep(name, "back", status))
+        self._record(name, outcome, "" if outcome == "accepted" else status)
+        return TransferResult(outcome, returned=True)
+
+    def _record(self, name: str, outcome: TransferOutcome, detail: str = "") -> None:
+        ok = outcome == "accepted"
+        self._parts.ledger.record(events.Transferred(name, ok, "" if ok else detail, outcome))
+
+
+class _Attended:
+    """One attended transfer."""
+
+    def __init__(
+        self,
+        parts: TransferParts,
+        conversation: Conversation,
+        sound: CallSound,
+        name: str,
+        destination: TransferDestination,
+        joined: Joined | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parts = parts
+        self._conversation = conversation
+        self._sound = sound
+        self._name = name
+        self._destination = destination
+        self._machine = Consultation(
+            ConsultationRules(
+                destination.ring_ms / 1000,
+                destination.briefing_ms / 1000,
+                asks=joined is None,
+                introduces=destination.mode == "warm",
+                returns=destination.return_on_hangup,
+            )
+        )
+        self._joined = joined or _ignore
+        self._leg: SecondLeg | None = None
+        self._reason = ""
+        self._commands: deque[Do] = deque()
+        self._news = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._speaking: asyncio.Task[None] | None = None
+        self._paused = False
+        """The recording was paused here."""
+
+    async def run(self, reason: str) -> TransferResult:
+        """Consult, and return the outcome; nothing of it is left then. Raises `LineError`."""
+        self._reason = plain(reason, MOST_REASON)
+        if self._reason and self._reason[-1] not in ".!?":
+            self._reason += "."
+        parts = self._parts
+        leg = self._leg = parts.control.consult(
+            target_of(self._name, self._destination), self._party
+        )
+        self._conversation.consult(True)
+        try:
+            if not self._destination.record and parts.recording.state in ("on", "muted"):
+                self._paused = parts.recording.pause()
+            result = await parts.ending.unless_over(self._consult())
+            if result is None:
+                raise LineGone("the call is over")
+            self._record(result)
+            if not result.returned and not result.caller_gone:
+                await parts.control.hangup()
+            if not result.returned:
+                parts.ending.end(*_ending_of(result, self._name))
+        except Exception:
+            if not parts.ending.is_over:
+                await leg.back()  # the caller is not left with music
+            raise
+        finally:
+            await leg.close()
+            self._sound.suspend(False)
+            if self._paused and not parts.ending.is_over:
+                parts.recording.resume()
+            self._conversation.consult(False)
+        return TransferResult(result.outcome, returned=result.returned)
+
+    def agent_failed(self) -> None:
+        """Bring the caller back, unless they talk with the human already."""
+        if self._machine.state is not State.JOINED:
+            self._take(Cancelled())
+
+    async def _consult(self) -> ConsultationResult:
+        self._follow(self._machine.start(self._loop.time()))
+        self._step(State.HOLDING)
+        try:
+            while True:
+                while self._commands:
+                    await self._carry_out(self._commands.popleft())
+                if self._machine.result is not None:
+                    return self._machine.result
+                self._news.clear()
+                if self._speaking is not None and self._speaking.done():
+                    self._speaking.result()  # raises what went wrong in it
+                await self._news.wait()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            await self._hush()
+
+    # Events.
+
+    def _party(self, event: PartyEvent) -> None:
+        """Take an event of the line."""
+        if not isinstance(event, CallerKey):
+            self._take(event)
+        elif event.key == self._destination.cancel_key and self._machine.state in (
+            State.HOLDING,
+            State.RINGING,
+            State.BRIEFING,
+        ):
+            self._take(Cancelled())
+
+    def _take(self, event: ConsultationEvent) -> None:
+        before = self._machine.state
+        self._follow(self._machine.take(event, self._loop.time()))
+        if self._machine.state is not before:
+            self._step(self._machine.state)
+
+    def _follow(self, commands: list[Do]) -> None:
+        self._commands.extend(commands)
+        self._news.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._machine.deadline is not None:
+            self._timer = self._loop.call_at(self._machine.deadline, self._take, TimedOut())
+
+    def _step(self, state: State) -> None:
+        detail = ""
+        if state is State.JOINED and self._parts.recording.state != "off":
+            detail = "the recording pauses" if self._paused else "the recording goes on"
+        elif state is State.OVER and self._machine.result is not None:
+            detail = self._machine.result.detail
+        self._parts.ledger.record(events.TransferStep(self._name, str(state), detail))
+
+    def _record(self, result: ConsultationResult) -> None:
+        accepted = result.outcome == "accepted"
+        error = "" if accepted else result.detail
+        self._parts.ledger.record(events.Transferred(self._name, accepted, error, result.outcome))
+
+    # Commands.
+
+    async def _carry_out(self, command: Do) -> None:
+        """Carry out one command. Speech is a task, since a party may hang up meanwhile."""
+        leg = self._leg
+        assert leg is not None  # noqa: S101 - `run` has set it
+        try:
+            match command:
+                case Do.HOLD:
+                    await leg.hold()
+                case Do.DIAL:
+                    await leg.dial()
+                case Do.BRIEF:
+                    await leg.brief()
+                    self._speak(command, self._brief)
+                    return
+                case Do.HUSH:
+                    await self._hush()
+                case Do.INTRODUCE:
+                    await leg.introduce()
+                    self._speak(
+                        command, partial(self._tell, command, self._destination.introduction)
+                    )
+                    return
+                case Do.JOIN:
+                    await leg.join()
+                    self._joined()
+                    await self._record_talk(leg)
+                case Do.PART:
+                    self._speak(command, partial(self._tell, command, CALLER_GONE))
+                    return
+                case Do.DROP:
+                    await leg.drop()
+                case Do.BACK:
+                    self._sound.suspend(False)
+                    await leg.back()
+        except LineError as error:
+            log.info("transfer_command_failed", command=str(command), error=str(error))
+            self._take(Refused(command, str(error), isinstance(error, PartyUnreachable)))
+        else:
+            self._take(Done(command))
+
+    async def _record_talk(self, leg: SecondLeg) -> None:
+        """Let the recording follow caller and human, if it goes on."""
+        if not self._destination.record or self._parts.recording.state not in ("on", "muted"):
+            return
+        self._sound.suspend(True)
+        try:
+            await leg.follow()
+        except LineError as error:  # they talk all the same
+            self._paused = self._parts.recording.pause()
+            self._parts.ledger.record(events.Trouble("recording", str(error)))
+
+    async def _brief(self) -> None:
+        words = self._destination.briefing.replace("{reason}", self._reason)
+        needs_key = self._destination.accept == "key"
+        takes = await self._conversation.brief(
+            " ".join(words.split()), BRIEFING_AGAIN, needs_key=needs_key
+        )
+        self._take(Verdict(takes))
+
+    async def _tell(self, command: Do, words: str) -> None:
+        await self._conversation.tell(words)
+        self._take(Done(command))
+
+    def _speak(self, command: Do, words: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Have the agent speak to the other party, beside the commands."""
+
+        async def speak() -> None:
+            try:
+                await words()
+            except LineError as error:
+                self._take(Refused(command, str(error)))
+
+        self._speaking = self._loop.create_task(speak(), name=f"transfer {command}")
+        self._speaking.add_done_callback(lambda _: self._news.set())
+
+    async def _hush(self) -> None:
+        """Stop the sentence to the other party."""
+        speaking, self._speaking = self._speaking, None
+        if speaking is not None and not speaking.done():
+            speaking.cancel()
+            await asyncio.wait((speaking,))
+        self._conversation.hush()
+
+
+def target_of(name: str, destination: TransferDestination) -> TransferTarget:
+    """Return the target of a configured destination."""
+    return TransferTarget(
+        name,
+        destination.type,
+        destination.target,
+        destination.context,
+        destination.priority,
+        destination.return_within_ms / 1000 if destination.returns else 0.0,
+        destination.endpoint,
+        destination.ring_ms / 1000,
+        destination.music,
+    )
+
+
+def _ending_of(result: ConsultationResult, name: str) -> tuple[str, str]:
+    """Return outcome and reason of a call that ends with its transfer."""
+    if result.outcome == "accepted":
+        return "transferred", f"transfer:{name}"
+    return ("completed", "caller_hangup") if result.caller_gone else ("failed", "line_failed")

@@ -1,0 +1,77 @@
+"""Checks of `firewall`: tools, destinations, results and countries that it names must exist, since
+a rule for a mistyped name would guard nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cordboard.config.call_phases import saved_names
+from cordboard.config.checks.tools import ToolNames, provided
+from cordboard.config.explain import suggestion
+from cordboard.config.sections.firewall import GuardedAct
+from cordboard.config.yaml_document import Document, KeyPath
+from cordboard.errors import ConfigProblem
+
+Problems = Iterator[ConfigProblem]
+_HERE = "firewall"
+
+
+def check_firewall(names: ToolNames, document: Document) -> Problems:
+    """Yield all problems in `firewall`."""
+    config = names.config
+    rules = config.firewall
+    for number, tool in enumerate(rules.trusted_tools):
+        yield from provided(names, tool, (_HERE, "trusted_tools", number), document)
+    for name in rules.destinations:
+        if name not in config.destinations:
+            words = f"there is no tools.transfer destination {name}"
+            words += suggestion(name, config.destinations)
+            yield document.problem((_HERE, "destinations", name), words)
+    for tool, guarded in rules.tools.items():
+        yield from provided(names, tool, (_HERE, "tools", tool), document)
+        for argument, each in guarded.arguments.items():
+            place: KeyPath = (_HERE, "tools", tool, "arguments", argument, "from")
+            for number, value in enumerate(each.from_):
+                yield from _place(names, value, (*place, number), document)
+    if rules.pin is not None:
+        yield from _place(names, rules.pin.from_, (_HERE, "pin", "from"), document)
+    else:
+        acts: list[tuple[str, str, GuardedAct]] = [
+            *(("tools", name, act) for name, act in rules.tools.items()),
+            *(("destinations", name, act) for name, act in rules.destinations.items()),
+        ]
+        for kind, name, act in acts:
+            if act.step_up == "pin":
+                words = "pin needs `firewall.pin`, which names the place of the right one"
+                yield document.problem((_HERE, kind, name, "step_up"), words)
+    yield from _countries(names, document)
+    if config.outbound.enabled and not (rules.country or rules.countries or rules.allow):
+        words = "no number could be called: set `firewall.country`, `countries` or `allow`"
+        yield document.problem(("outbound", "enabled"), words)
+
+
+def _place(names: ToolNames, value: str, place: KeyPath, document: Document) -> Problems:
+    head, *rest = value.split(".")
+    if head == "tools":
+        yield from provided(names, rest[0], place, document)
+    elif head == "pre_call":
+        steps = (context.pre_call for context in names.config.contexts.values())
+        saved = {name for each in steps for name in saved_names(each)}
+        if rest[0] not in saved:
+            words = f"no context saves a pre_call result as {rest[0]}"
+            yield document.problem(place, words + suggestion(rest[0], saved))
+
+
+def _countries(names: ToolNames, document: Document) -> Problems:
+    rules = names.config.firewall
+    places: list[tuple[KeyPath, str]] = [
+        ((_HERE, "countries", number), code) for number, code in enumerate(rules.countries or ())
+    ]
+    if rules.country is not None:
+        places.append(((_HERE, "country"), rules.country))
+    if places:
+        from phonenumbers import SUPPORTED_REGIONS  # 50 ms, only where countries are named
+
+        for place, code in places:
+            if code not in SUPPORTED_REGIONS:
+                yield document.problem(place, f"there is no country {code}")

@@ -1,0 +1,254 @@
+"""`firewall:`: the telephone policy outside the model: tools, transfers, keys, calls in and out.
+
+    firewall:
+      country: "NO"
+      deny: ["+4781*"]
+      outgoing: {per_caller: {calls_per_day: 5}}
+      incoming: {block: ["+4722999999"], per_caller: {calls_per_hour: 10}}
+      trusted_tools: [find_customer]
+      tools:
+        refund: {step_up: pin, arguments: {account: {from: [pre_call.customer.account]}}}
+      pin: {from: variables.CUSTOMER_PIN}
+
+`cordboard.firewall` decides by it; docs/firewall.md explains the decisions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from cordboard.config.patterns import (
+    COUNTRY,
+    NUMBER_PATTERN,
+    PLACE,
+    SENT_KEYS,
+    TIME_OF_DAY,
+    Name,
+    ToolName,
+)
+from cordboard.config.section import Section
+
+NumberClass: TypeAlias = Literal[
+    "fixed", "mobile", "toll_free", "shared_cost", "premium", "voip", "personal", "pager",
+    "company", "voicemail", "satellite", "short_code", "emergency", "unknown",
+]  # fmt: skip
+StepUp: TypeAlias = Literal["none", "pin", "operator"]
+Tainted: TypeAlias = Literal["allow", "confirm", "refuse"]
+Attestation: TypeAlias = Literal["A", "B", "C"]
+Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+Country = Annotated[str, Field(pattern=COUNTRY)]
+"""ISO 3166 code, two capital letters."""
+NumberPattern = Annotated[str, Field(pattern=NUMBER_PATTERN)]
+"""A number in the international form, or the beginning of numbers with `*` behind it."""
+Place = Annotated[str, Field(pattern=PLACE)]
+"""A value that a call knows, such as `caller_number` or `tools.find_customer.phone`."""
+TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
+
+
+class OpenHours(Section):
+    """One stretch of time on some days of the week, in the zone of the engine's machine."""
+
+    days: tuple[Day, ...] = Field(
+        ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
+        min_length=1,
+        description="Days of the week.",
+    )
+    from_: TimeOfDay = Field("00:00", alias="from", description="Beginning.")
+    to: TimeOfDay = Field("23:59", description="End, on the same day; after `from`. Included.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> OpenHours:
+        if self.to <= self.from_:
+            raise ValueError("to: expected a time after `from`")
+        return self
+
+
+class Caps(Section):
+    """Upper limits; what is left out has no limit."""
+
+    calls_per_hour: int | None = Field(
+        None, ge=1, description="Calls within any hour (velocity). Left out: no limit."
+    )
+    calls_per_day: int | None = Field(
+        None, ge=1, description="Calls of a day, by the local date. Left out: no limit."
+    )
+    minutes_per_day: float | None = Field(
+        None, gt=0, description="Minutes of a day's calls. Left out: no limit."
+    )
+    cost_per_day: float | None = Field(
+        None,
+        gt=0,
+        description="Cost of a day's calls, in the currency of `prices`. Left out: no limit.",
+    )
+
+
+class Outgoing(Section):
+    """Caps and hours of what leaves: transfers, and calls that the engine makes."""
+
+    hours: tuple[OpenHours, ...] = Field(
+        (), max_length=20, description="Times in which it is allowed. Empty: always."
+    )
+    per_caller: Caps = Field(Caps(), description="Caps of one caller's transfers and calls.")
+    per_context: Caps = Field(Caps(), description="Caps of one context's.")
+    total: Caps = Field(Caps(), description="Caps of all together.")
+
+
+class SentKeys(Section):
+    """Keys that are sent to the far side (`send_digits`)."""
+
+    longest: int = Field(64, ge=1, le=64, description="Most keys of one sending.")
+    codes: tuple[Annotated[str, Field(pattern=SENT_KEYS)], ...] = Field(
+        (),
+        description="Sequences that may be sent although they begin with `*` or `#`, as codes of "
+        "telephone systems do; each one exactly.",
+    )
+
+
+class Incoming(Section):
+    """Callers that are taken, and how often."""
+
+    block: tuple[NumberPattern, ...] = Field((), description="Callers that are refused.")
+    allow: tuple[NumberPattern, ...] = Field(
+        (), description="Callers to whom no other rule of this section applies."
+    )
+    only_allowed: bool = Field(False, description="Refuse all callers that are not in `allow`.")
+    anonymous: bool = Field(True, description="Take callers without a readable number.")
+    attestation: Attestation | None = Field(
+        None,
+        description="Least STIR/SHAKEN attestation of the caller's number, from the channel "
+        "variable `CORDBOARD_ATTESTATION` (A, B or C), which the dialplan sets. Left out: any.",
+    )
+    per_caller: Caps = Field(
+        Caps(), description="Caps of one caller. Callers without a number are one caller."
+    )
+    per_context: Caps = Field(Caps(), description="Caps of one context.")
+    total: Caps = Field(Caps(), description="Caps of all callers together.")
+    wordless_after_ms: int | None = Field(
+        None,
+        ge=10_000,
+        description="A call in which the caller has said no word that was understood and pressed "
+        "no key by then is ended politely. Needs a provider that reports the caller's words. Left "
+        "out: only `silence` of the context ends calls.",
+    )
+
+
+class GuardedAct(Section):
+    """Rules of one tool or destination."""
+
+    step_up: StepUp = Field(
+        "none",
+        description="Proof of who the caller is, once in a call: `pin` = the caller enters it with "
+        "the keys; `operator` = a person confirms it on the admin page.",
+    )
+    tainted: Tainted = Field(
+        "confirm",
+        description="When the agent has read words of others (docs/firewall.md): `confirm` = the "
+        "engine asks the caller for a yes; `refuse`; `allow`.",
+    )
+    hours: tuple[OpenHours, ...] = Field(
+        (), max_length=20, description="Times in which it is allowed. Empty: always."
+    )
+
+
+class GuardedArgument(Section):
+    """Rules of one argument of a tool."""
+
+    from_: tuple[Place, ...] = Field(
+        (),
+        alias="from",
+        max_length=20,
+        description="Places of which one must hold this very value: `caller_number`, "
+        "`called_number`, `variables.NAME`, `pre_call.NAME.field`, `tools.TOOL.field`. Empty: any "
+        "value.",
+    )
+    number: bool = Field(
+        False, description="It is a telephone number, and must be one that may be called."
+    )
+
+
+class GuardedTool(GuardedAct):
+    """Rules of one tool, beside those of `tools`."""
+
+    arguments: dict[Annotated[str, Field(max_length=200)], GuardedArgument] = Field(
+        default_factory=dict, description="Rules by the name of the argument."
+    )
+
+
+class Pin(Section):
+    """The proof of `step_up: pin`. It is collected as secret keys and kept for the call only."""
+
+    from_: Annotated[str, Field(pattern=PLACE)] = Field(
+        alias="from",
+        description="Place of the right PIN: `variables.NAME`, or `pre_call.NAME.field`.",
+    )
+    digits: int = Field(4, ge=4, le=12, description="Digits of a PIN.")
+    tries: int = Field(3, ge=1, le=5, description="Tries in one call.")
+    prompt: str = Field(
+        "Please enter your PIN with the keys of your telephone.",
+        min_length=1,
+        max_length=300,
+        description="Sentence spoken before each try.",
+    )
+
+    @field_validator("from_")
+    @classmethod
+    def _not_of_the_conversation(cls, place: str) -> str:
+        if not place.startswith(("variables.", "pre_call.")):
+            raise ValueError("expected variables.NAME or pre_call.NAME.field")
+        return place
+
+
+class Firewall(Section):
+    """The telephone firewall: rules that no model can be talked out of."""
+
+    country: Country | None = Field(
+        None,
+        description="Home country, such as NO: numbers without a country code are its numbers. "
+        "Left out: only international numbers can be read.",
+    )
+    classes: tuple[NumberClass, ...] = Field(
+        ("fixed", "mobile", "toll_free", "voip", "company"),
+        description="Classes of numbers that may be called or transferred to.",
+    )
+    countries: tuple[Country, ...] | None = Field(
+        None,
+        description="Countries that may be called or transferred to. Left out: any for configured "
+        "destinations, the home country for all other numbers.",
+    )
+    allow: tuple[NumberPattern, ...] = Field(
+        (), description="Numbers that are allowed whatever their class or country."
+    )
+    deny: tuple[NumberPattern, ...] = Field((), description="Numbers that are always refused.")
+    outgoing: Outgoing = Field(Outgoing(), description="Transfers and calls that the engine makes.")
+    send_digits: SentKeys = Field(SentKeys(), description="Keys sent to the far side.")
+    incoming: Incoming = Field(Incoming(), description="Callers.")
+    trusted_tools: tuple[ToolName, ...] = Field(
+        (),
+        json_schema_extra={"reference": "tools"},
+        description="Tools whose descriptions and results do not taint a call.",
+    )
+    tools: dict[ToolName, GuardedTool] = Field(
+        default_factory=dict, description="Rules of privileged tools, by their exposed names."
+    )
+    destinations: dict[Name, GuardedAct] = Field(
+        default_factory=dict, description="Rules of destinations of `tools.transfer`."
+    )
+    pin: Pin | None = Field(None, description="The caller's PIN, for `step_up: pin`.")
+
+    @property
+    def has_caps(self) -> bool:
+        """True if some cap has a value."""
+        return any(
+            caps != Caps()
+            for each in (self.incoming, self.outgoing)
+            for caps in (each.per_caller, each.per_context, each.total)
+        )
+
+    @property
+    def places(self) -> frozenset[str]:
+        """All places that some rule names."""
+        arguments = (rules.arguments.values() for rules in self.tools.values())
+        named = {place for each in arguments for argument in each for place in argument.from_}
+        return frozenset(named | ({self.pin.from_} if self.pin is not None else set()))

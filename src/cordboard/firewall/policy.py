@@ -1,0 +1,402 @@
+"""The policy: from an act and the facts of its call to a decision.
+
+    decision = policy.decide(TransferAct("sales", by="agent"), facts)
+    decision.allowed, decision.rule, decision.why, decision.say, decision.needs
+
+Deterministic and pure: the same act and the same facts give the same decision. It has no clock and
+knows no call. Rules are judged in the order of docs/firewall.md, and the first one that refuses
+counts. `why` is for the ledger and contains no number; `say` is for the model: it reveals neither
+the rule nor a limit.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from cordboard.config.sections.firewall import (
+    Caps,
+    Firewall,
+    GuardedAct,
+    GuardedArgument,
+    OpenHours,
+)
+from cordboard.config.tools.entry import TransferDestination
+from cordboard.firewall.counts import NOTHING_USED, Direction, Scope, Used
+from cordboard.firewall.numbers import (
+    SHORT,
+    Number,
+    caller_of,
+    matches,
+    read_endpoint,
+    read_number,
+    read_target,
+)
+
+Need: TypeAlias = Literal["pin", "operator", "confirm"]
+By: TypeAlias = Literal["agent", "operator", "engine"]
+"""Origin of an act: the agent or a tool of its; a person on the admin page; the engine itself."""
+
+REFUSED = "This cannot be done in this call; tell the caller so and do not try it again."
+"""The one sentence for the model about every refusal."""
+NOT_VERIFIED = "It was not done, because the caller could not be verified; tell the caller so."
+TRANSFER = "transfer"
+"""The tool whose argument `destination` names a destination."""
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAct:
+    """A tool call. Its arguments are valid against the tool's schema."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferAct:
+    """A transfer to a configured destination."""
+
+    destination: str
+    by: By = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class KeysAct:
+    """Keys for the far side."""
+
+    keys: str
+
+
+@dataclass(frozen=True, slots=True)
+class DialAct:
+    """A call that the engine makes. `Facts.caller` is then the callee."""
+
+    number: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingAct:
+    """An offered call."""
+
+    attestation: str = ""
+    """STIR/SHAKEN: A, B or C; anything else counts as none."""
+
+
+Act: TypeAlias = ToolAct | TransferAct | KeysAct | DialAct | IncomingAct
+
+
+def _nothing(place: str) -> None:
+    """No place holds a value."""
+
+
+def _unused(direction: Direction, scope: Scope) -> Used:
+    return NOTHING_USED
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The state of a call at the moment of an act."""
+
+    now: datetime.datetime
+    """Local time."""
+    caller: str = ""
+    """The caller's number as the line gives it; empty if withheld."""
+    context: str = ""
+    tainted: str = ""
+    """The first words of others that the agent may have read, such as `result:find_customer`."""
+    verified: frozenset[str] = frozenset()
+    """Proofs that the caller has given: `pin`, `operator`."""
+    confirmed: bool = False
+    """True if the caller has said yes to exactly this act, asked by the engine."""
+    at: Callable[[str], object] = _nothing
+    """Returns the value at a place; None if there is none."""
+    used: Callable[[Direction, Scope], Used] = _unused
+    """Returns the usage of a scope so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of the policy."""
+
+    allowed: bool
+    rule: str = ""
+    """Name of the rule that refuses."""
+    why: str = ""
+    """For the ledger."""
+    say: str = ""
+    """For the model."""
+    needs: tuple[Need, ...] = ()
+    """Conditions that must be met first; empty unless allowed."""
+
+
+ALLOWED = Decision(True)
+
+
+def refused(rule: str, why: str, say: str = REFUSED) -> Decision:
+    """Return a refusal."""
+    return Decision(False, rule, why, say)
+
+
+class Policy:
+    """The policy of one configuration."""
+
+    def __init__(
+        self, rules: Firewall, destinations: Mapping[str, TransferDestination] | None = None
+    ) -> None:
+        self.rules = rules
+        self._destinations = destinations or {}
+        self._keys_codes = frozenset(rules.send_digits.codes)
+
+    def decide(self, act: Act, facts: Facts) -> Decision:
+        """Judge an act."""
+        match act:
+            case ToolAct():
+                return self._tool(act, facts)
+            case TransferAct():
+                return self._transfer(act, facts)
+            case KeysAct():
+                return self._keys(act)
+            case DialAct():
+                return self._dial(act, facts)
+            case IncomingAct():
+                return self._incoming(act, facts)
+
+    def guards(self, tool: str) -> bool:
+        """Return True if `decide` may refuse a call of the tool."""
+        return tool in self.rules.tools or (tool == TRANSFER and bool(self.rules.destinations))
+
+    def caller(self, number: str) -> str:
+        """Return the caller's number in the form that counts; empty if it cannot be read."""
+        return caller_of(number, self.rules.country)
+
+    def dialled(self, number: str) -> tuple[str, str]:
+        """Return a number in E.164, and why it is never dialled; empty if it may be. Hours and caps
+        are left to `decide`."""
+        read = read_number(number, self.rules.country)
+        decision = self._number(read, configured=False)
+        return (read.text if read is not None else "", "" if decision.allowed else decision.why)
+
+    def static_problem(self, name: str) -> str:
+        """Return why a configured destination is never reached; empty if it can be."""
+        decision = self._destination(name)
+        return "" if decision.allowed else decision.why
+
+    # Tools.
+
+    def _tool(self, act: ToolAct, facts: Facts) -> Decision:
+        needs: tuple[Need, ...] = ()
+        rules = self.rules.tools.get(act.tool)
+        if rules is not None:
+            decision = self._guarded(rules, facts)
+            if not decision.allowed:
+                return decision
+            needs = decision.needs
+            for name, argument in rules.arguments.items():
+                if name in act.arguments:
+                    decision = self._argument(name, argument, act.arguments[name], facts)
+                    if not decision.allowed:
+                        return decision
+        if act.tool == TRANSFER:
+            destination = self.rules.destinations.get(str(act.arguments.get("destination")))
+            if destination is not None:
+                decision = self._guarded(destination, facts)
+                if not decision.allowed:
+                    return decision
+                needs = (*needs, *(need for need in decision.needs if need not in needs))
+        return Decision(True, needs=needs) if needs else ALLOWED
+
+    def _guarded(self, rules: GuardedAct, facts: Facts) -> Decision:
+        if rules.hours and not is_open(rules.hours, facts.now):
+            return refused("hours", "outside its hours")
+        needs: list[Need] = []
+        if rules.step_up != "none" and not facts.verified & {rules.step_up, "operator"}:
+            needs.append(rules.step_up)
+        if facts.tainted and not facts.confirmed:
+            if rules.tainted == "refuse":
+                return refused("taint", f"the call is tainted by {facts.tainted}")
+            if rules.tainted == "confirm":
+                needs.append("confirm")
+        return Decision(True, needs=tuple(needs)) if needs else ALLOWED
+
+    def _argument(self, name: str, rules: GuardedArgument, value: object, facts: Facts) -> Decision:
+        home = self.rules.country
+        if rules.from_:
+            known = (facts.at(place) for place in rules.from_)
+            if not any(_same(value, each, home) for each in known):
+                places = ", ".join(rules.from_)
+                return refused("origin", f"{name} is not the value of any of {places}")
+        if rules.number:
+            decision = self._number(read_number(value, home), configured=False)
+            if not decision.allowed:
+                return Decision(False, decision.rule, f"{name}: {decision.why}", decision.say)
+        return ALLOWED
+
+    # Numbers.
+
+    def _transfer(self, act: TransferAct, facts: Facts) -> Decision:
+        if act.destination not in self._destinations:
+            return refused("destination", "no such destination is configured")
+        rules = self.rules.destinations.get(act.destination)
+        if rules is not None and act.by == "agent":
+            decision = self._guarded(rules, facts)
+            if not decision.allowed:
+                return decision
+            if decision.needs:
+                return refused("step_up", f"needs {' and '.join(decision.needs)}", NOT_VERIFIED)
+        decision = self._destination(act.destination)
+        return decision if not decision.allowed else self._leaves(facts)
+
+    def _dial(self, act: DialAct, facts: Facts) -> Decision:
+        number = read_number(act.number, self.rules.country)
+        decision = self._number(number, configured=False)
+        return decision if not decision.allowed else self._leaves(facts)
+
+    def _destination(self, name: str) -> Decision:
+        """Judge all that a configured destination dials: its target, and the channel that is rung
+        for a consultation."""
+        configured, home = self._destinations[name], self.rules.country
+        decision = self._number(read_target(configured.target, home), configured=True)
+        if not decision.allowed:
+            return decision
+        return self._number(read_endpoint(configured.endpoint, home), configured=True)
+
+    def _number(self, number: Number | None, *, configured: bool) -> Decision:
+        """Judge a number. A configured one may be of any country unless `countries` says more."""
+        if number is None:
+            return refused("number.unreadable", "the number cannot be read")
+        rules = self.rules
+        if matches(number.text, rules.deny):
+            return refused("number.deny", "the number is in `deny`")
+        if number.kind == "extension" or matches(number.text, rules.allow):
+            return ALLOWED
+        if number.kind not in rules.classes:
+            return refused("number.class", f"numbers of class {number.kind} are shut")
+        allowed = rules.countries
+        if allowed is None and not configured:
+            allowed = (rules.country,) if rules.country is not None else ()
+        if allowed is not None and number.is_full and not self._in(number, allowed):
+            return refused("number.country", f"{number.country or 'no country'} is not allowed")
+        return ALLOWED
+
+    def _in(self, number: Number, countries: tuple[str, ...]) -> bool:
+        if number.country:
+            return number.country in countries
+        return number.kind == "toll_free"  # +800 belongs to no country and costs nothing
+
+    def _leaves(self, facts: Facts) -> Decision:
+        """Judge what leaves by hours and caps."""
+        outgoing = self.rules.outgoing
+        if outgoing.hours and not is_open(outgoing.hours, facts.now):
+            return refused("hours", "outside the hours of `outgoing`")
+        return _capped("out", outgoing.per_caller, outgoing.per_context, outgoing.total, facts)
+
+    # Keys.
+
+    def _keys(self, act: KeysAct) -> Decision:
+        keys, rules = act.keys, self.rules
+        if keys in self._keys_codes:
+            return ALLOWED
+        if not keys or any(key not in "0123456789*#ABCDw" for key in keys):
+            return refused("keys.unreadable", "not only keys of a telephone")
+        if len(keys) > rules.send_digits.longest:
+            return refused("keys.longest", "more keys than `send_digits.longest`")
+        pressed = keys.replace("w", "")
+        if len(pressed) > 1 and pressed[0] in "*#" and pressed[1:].strip("*#"):
+            return refused(
+                "keys.code", "a code of a telephone system that `send_digits.codes` lacks"
+            )
+        for run in _runs(pressed):
+            number = read_number(run, rules.country)
+            if number is not None and number.is_full and number.kind != "unknown":
+                decision = self._number(number, configured=True)
+                if not decision.allowed:
+                    return refused("keys.number", f"they dial: {decision.why}")
+        return ALLOWED
+
+    # Callers.
+
+    def _incoming(self, act: IncomingAct, facts: Facts) -> Decision:
+        rules = self.rules.incoming
+        number = read_number(facts.caller, self.rules.country)
+        if number is not None and _listed(number, rules.allow):
+            return ALLOWED
+        if rules.only_allowed:
+            return refused("caller.not_allowed", "the caller is not in `incoming.allow`")
+        if number is None and not rules.anonymous:
+            return refused("caller.anonymous", "the caller has no readable number")
+        if number is not None and _listed(number, rules.block):
+            return refused("caller.block", "the caller is in `incoming.block`")
+        least = rules.attestation
+        if least is not None and act.attestation not in _AT_LEAST[least]:
+            return refused("caller.attestation", f"the attestation is less than {least}")
+        return _capped("in", rules.per_caller, rules.per_context, rules.total, facts)
+
+
+def is_open(hours: tuple[OpenHours, ...], now: datetime.datetime) -> bool:
+    """Return True if the local time is within one of the stretches."""
+    day, time = _DAYS[now.weekday()], f"{now:%H:%M}"
+    return any(day in each.days and each.from_ <= time <= each.to for each in hours)
+
+
+_CAPS: tuple[tuple[str, str], ...] = (
+    ("calls_per_hour", "calls_in_hour"),
+    ("calls_per_day", "calls"),
+    ("minutes_per_day", "minutes"),
+    ("cost_per_day", "cost"),
+)
+
+
+def _capped(
+    direction: Direction, per_caller: Caps, per_context: Caps, total: Caps, facts: Facts
+) -> Decision:
+    scopes: tuple[tuple[Scope, Caps], ...] = (
+        ("caller", per_caller),
+        ("context", per_context),
+        ("total", total),
+    )
+    for scope, caps in scopes:
+        if caps == _NO_CAPS:
+            continue
+        used = facts.used(direction, scope)
+        for cap, amount in _CAPS:
+            most = getattr(caps, cap)
+            if most is not None and getattr(used, amount) >= most:
+                return refused(f"cap.{scope}", f"{cap} of this {scope} is used up")
+    return ALLOWED
+
+
+_NO_CAPS = Caps()
+_AT_LEAST: Mapping[str, tuple[str, ...]] = {"A": ("A",), "B": ("A", "B"), "C": ("A", "B", "C")}
+
+
+def _listed(caller: Number, patterns: tuple[str, ...]) -> bool:
+    """Lines give callers' numbers with and without `+`."""
+    text = caller.text
+    return matches(text, patterns) or (not caller.is_full and matches(f"+{text}", patterns))
+
+
+def _same(value: object, known: object, home: str | None) -> bool:
+    """Return True if an argument is the value of a place: the same text, or the same number."""
+    if isinstance(known, (list, tuple)):
+        return any(_same(value, each, home) for each in known)
+    if isinstance(value, bool) or isinstance(known, bool):
+        return value is known
+    if not isinstance(value, (str, int, float)) or not isinstance(known, (str, int, float)):
+        return False
+    if str(value) == str(known):
+        return str(known) != ""
+    one, other = read_number(value, home), read_number(known, home)
+    return one is not None and other is not None and one.is_full and one.text == other.text
+
+
+def _runs(keys: str) -> list[str]:
+    """Return the runs of digits that are long enough to be a number of a numbering plan, also
+    without a 0 or 9 in front, which get an outside line of many telephone systems."""
+    for key in "*#ABCD":
+        keys = keys.replace(key, " ")
+    runs = keys.split()
+    runs += [run[1:] for run in runs if run[0] in "09"]
+    return [run for run in runs if len(run) > SHORT]

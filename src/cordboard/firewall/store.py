@@ -1,0 +1,160 @@
+"""The counts of the firewall over a restart: a SQLite file, written once a second in a thread.
+
+A crash loses at most the last second. The file holds keyed digests of callers and their sums of
+today and yesterday, no number. A damaged file is set aside; then the counts begin at zero. If the
+disk refuses, counting continues in memory, and writing is tried again.
+
+`forget_caller` works on the file, with or without an engine. A running engine finds the digest
+there when it writes next, and drops its own counts of that caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import structlog
+
+from cordboard import private_files
+from cordboard.errors import StoreUnavailable
+from cordboard.firewall.counts import Counts, Key, Row, digest_of
+
+FILE = "firewall.sqlite3"
+WRITE_SECONDS = 1.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS salt (value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS counts (
+    direction TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL, hour TEXT NOT NULL,
+    calls INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL NOT NULL,
+    PRIMARY KEY (direction, scope, name, hour)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS forgotten (name TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+_FORGET = "DELETE FROM counts WHERE scope = 'caller' AND name IN (SELECT name FROM forgotten)"
+
+log = structlog.get_logger()
+
+
+class CountStore:
+    """The file of one engine's counts."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        folder: Path,
+        wanted: Callable[[], bool],
+        *,
+        write_seconds: float = WRITE_SECONDS,
+    ) -> None:
+        """`wanted()`: some cap is configured. Without one nothing is written."""
+        self._counts = counts
+        self._path = folder / FILE
+        self._wanted = wanted
+        self._write_seconds = write_seconds
+        self._ending = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self._trouble = ""
+
+    async def start(self) -> None:
+        """Continue from the counts of the earlier engine, and begin to write."""
+        await asyncio.to_thread(self._restore)
+        self._writing = asyncio.create_task(self._keep_writing(), name="firewall counts")
+
+    async def close(self) -> None:
+        """Write the rest, and stop. Idempotent."""
+        self._ending.set()
+        if self._writing is not None:
+            await self._writing
+
+    async def _keep_writing(self) -> None:
+        ending = False
+        while not ending:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._write_seconds):
+                    await self._ending.wait()
+            ending = self._ending.is_set()
+            if self._wanted() and (self._counts.changed or self._counts.dropped):
+                await self._write()
+
+    async def _write(self) -> None:
+        rows, gone = self._counts.take_rows()
+        oldest = datetime.datetime.now().astimezone() - datetime.timedelta(days=1)
+        try:
+            forgotten = await asyncio.to_thread(self._save, rows, gone, f"{oldest:%Y-%m-%d}")
+        except (OSError, sqlite3.Error) as error:
+            self._counts.not_written(rows, gone)
+            if str(error) != self._trouble:
+                log.error("firewall_counts_not_written", path=str(self._path), error=str(error))
+            self._trouble = str(error)
+        else:
+            self._trouble = ""
+            for digest in forgotten:
+                self._counts.forget(digest)
+
+    # In threads.
+
+    def _restore(self) -> None:
+        if not self._path.exists():
+            return
+        try:
+            with closing(_open(self._path)) as database:
+                salt = database.execute("SELECT value FROM salt").fetchone()
+                rows: list[Row] = database.execute(
+                    "SELECT direction, scope, name, hour, calls, seconds, cost FROM counts"
+                ).fetchall()
+        except sqlite3.DatabaseError as error:
+            aside = self._path.with_suffix(".damaged")
+            os.replace(self._path, aside)  # noqa: PTH105 - over an older one
+            log.error("firewall_counts_damaged", path=str(aside), error=str(error))
+            return
+        except OSError as error:
+            log.error("firewall_counts_not_read", path=str(self._path), error=str(error))
+            return
+        if salt is not None:
+            self._counts.restore(bytes(salt[0]), rows)
+
+    def _save(self, rows: list[Row], gone: list[Key], oldest: str) -> list[str]:
+        """Write, and return the digests of callers to be forgotten."""
+        with closing(_open(self._path)) as database, database:
+            if database.execute("SELECT 1 FROM salt").fetchone() is None:
+                database.execute("INSERT INTO salt VALUES (?)", (self._counts.salt,))
+            database.executemany(
+                "DELETE FROM counts WHERE direction = ? AND scope = ? AND name = ?", gone
+            )
+            database.executemany("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            database.execute("DELETE FROM counts WHERE hour < ?", (oldest,))
+            database.execute(_FORGET)
+            forgotten = database.execute("SELECT name FROM forgotten").fetchall()
+            database.execute("DELETE FROM forgotten")
+        return [name for (name,) in forgotten]
+
+
+def forget_caller(folder: Path, caller: str) -> None:
+    """Delete the counts of a caller (`numbers.caller_of`), of past calls; none for an empty one,
+    which stands for all withheld numbers. Blocks. Raises `StoreUnavailable`."""
+    path = folder / FILE
+    if not caller or not path.exists():
+        return
+    try:
+        with closing(_open(path)) as database, database:
+            for (salt,) in database.execute("SELECT value FROM salt").fetchall():
+                digest = digest_of(caller, bytes(salt))
+                database.execute("INSERT OR IGNORE INTO forgotten VALUES (?)", (digest,))
+            database.execute(_FORGET)
+    except (OSError, sqlite3.Error) as error:
+        message = f"the firewall's counts {path} cannot be changed: {error}"
+        raise StoreUnavailable(message) from error
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    private_files.make_folder(path.parent)
+    os.close(private_files.open_lock(path))  # so that SQLite keeps it private
+    database = sqlite3.connect(path, timeout=5)
+    database.executescript(f"PRAGMA secure_delete=ON; {_TABLES}")
+    return database

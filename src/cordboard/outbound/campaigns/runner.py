@@ -1,0 +1,195 @@
+"""Works the campaigns' queue off beside the calls of the engine.
+
+One engine at a time: a lock beside the file keeps a second one away. All of the disk's work is done
+in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import structlog
+
+from cordboard import private_files
+from cordboard.calls.outbound_order import OutboundResult
+from cordboard.errors import CampaignRefused, OutboundRefused
+from cordboard.outbound.campaigns.store import CampaignStore, Claimed
+from cordboard.outbound.placing import CallWanted, OutboundCalls
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+"""Pause between two looks at the queue."""
+WRITE_SECONDS = 3.0
+"""Time at the stop for writing the ends of calls."""
+PUT_OFF_SECONDS = 30.0
+"""Time after which a call is tried again that found no line, no room, or the firewall's hours or
+caps against it."""
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+class CampaignRunner:
+    """Places the calls of all running campaigns, from `start` to `close`."""
+
+    def __init__(
+        self,
+        path: Callable[[], Path | None],
+        calls: OutboundCalls,
+        internal_error: Callable[[str], None],
+        *,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """`path` returns the campaigns' file; None while outbound calls are off. The file is read
+        only if it exists: `cordboard campaign add` makes it."""
+        self._path = path
+        self._calls = calls
+        self._internal_error = internal_error
+        self._look_seconds = look_seconds
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-campaigns")
+        self._store: CampaignStore | None = None
+        self._lock = -1
+        self._running: asyncio.Task[None] | None = None
+        self._following: set[asyncio.Task[None]] = set()
+        self._trouble = ""
+        self._stopping = asyncio.Event()
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin to work. Returns at once."""
+        self._running = asyncio.create_task(self._run(), name="campaigns")
+
+    async def pause(self) -> None:
+        """Place no more calls; the ends of live ones are still written. Idempotent."""
+        self._stopping.set()
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+
+    async def close(self) -> None:
+        """Stop, after the ends of the calls that have ended are written. Idempotent."""
+        await self.pause()
+        if self._following:
+            await asyncio.wait(self._following, timeout=WRITE_SECONDS)
+        for each in self._following:
+            each.cancel()  # a call that outlives the engine counts as interrupted
+        await asyncio.gather(*self._following, return_exceptions=True)
+        if not self._closed:
+            self._closed = True
+            await self._work(self._let_go)
+            self._thread.shutdown()
+
+    async def _run(self) -> None:
+        """A task border: a mistake stops no calls, and the queue is looked at again."""
+        while not self._stopping.is_set():
+            try:
+                await self._look()
+                self._trouble = ""
+            except (CampaignRefused, sqlite3.Error) as error:
+                if str(error) != self._trouble:
+                    log.error("campaigns_stopped", error=str(error))
+                self._trouble = str(error)
+            except Exception as error:  # task border
+                log.exception("campaigns_failed", error=repr(error))
+                self._internal_error("campaigns")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_seconds):
+                    await self._stopping.wait()
+
+    async def _look(self) -> None:
+        path, room = self._path(), self._calls.room
+        if path is None or not room:
+            return
+        for claimed in await self._work(self._claim, path, room):
+            if not self._stopping.is_set():
+                await self._call(claimed)
+
+    async def _call(self, claimed: Claimed) -> None:
+        """Write the attempt, then place the call."""
+        store = self._store
+        if store is None or not await self._work(store.begin, claimed.call_id):
+            return
+        settings = claimed.settings
+        wanted = CallWanted(
+            claimed.number,
+            settings.context,
+            settings.message,
+            settings.keys,
+            claimed.variables,
+            claimed.call_id,
+            settings.consent,
+        )
+        try:
+            self._calls.place(wanted)
+        except OutboundRefused as error:
+            if error.reason in ("busy", "no_line", "not_now", "off"):
+                await self._work(store.give_back, claimed.call_id, PUT_OFF_SECONDS, time.time())
+            else:
+                refused = OutboundResult(claimed.call_id, "refused", str(error))
+                await self._work(store.finish, refused, time.time())
+            return
+        following = asyncio.create_task(self._follow(store, claimed.call_id))
+        self._following.add(following)
+        following.add_done_callback(self._followed)
+
+    async def _follow(self, store: CampaignStore, call_id: str) -> None:
+        result = await self._calls.ended(call_id)
+        if result.outcome == "refused":  # by the engine: it is busy, or stops
+            await self._work(store.give_back, call_id, PUT_OFF_SECONDS, time.time())
+        else:
+            await self._work(store.finish, result, time.time())
+
+    def _followed(self, following: asyncio.Task[None]) -> None:
+        self._following.discard(following)
+        if not following.cancelled() and (error := following.exception()) is not None:
+            log.error("campaign_result_lost", exc_info=error)
+            self._internal_error("campaigns")
+
+    # In the thread.
+
+    async def _work(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(
+            loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
+        )
+
+    def _claim(self, path: Path, room: int) -> list[Claimed]:
+        """Open the file if it is there and free. Raises `CampaignRefused`."""
+        if self._store is None:
+            if not path.exists():
+                return []
+            self._take(path)
+        return self._store.claim(room, time.time()) if self._store is not None else []
+
+    def _take(self, path: Path) -> None:
+        try:
+            lock = private_files.open_lock(path.with_name(f"{path.name}.lock"))
+        except OSError as error:
+            raise CampaignRefused(f"the campaigns' lock cannot be made: {error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise CampaignRefused(f"another engine works off {path}") from None
+        self._lock = lock
+        self._store = CampaignStore(path)
+        interrupted = self._store.recover()
+        if interrupted:
+            log.warning("campaign_calls_interrupted", calls=interrupted)
+
+    def _let_go(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1

@@ -1,0 +1,228 @@
+"""Keys that a context offers beside speech: whole calls in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cordboard.calls import events
+from cordboard.config.key_menu import KeyMenu
+from cordboard.tools.call_line import KeysWanted
+from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard_testkit.fake_agent import FakeAgent, Script
+
+PROMPT = "Press 1 for sales or 2 for our hours."
+HOURS = "We are open from nine to five."
+MENU: dict[str, Any] = {
+    "prompt": PROMPT,
+    "options": {
+        "1": {"transfer": "sales"},
+        "2": {"say": HOURS},
+        "9": {"hang_up": "Goodbye then."},
+    },
+}
+ENDPOINT = {"mode": "attended", "endpoint": "PJSIP/6001"}
+
+
+def play(
+    tmp_path: Path,
+    scenario: Callable[[CallStage], Awaitable[None]],
+    script: Script | None = None,
+    *,
+    keys: dict[str, Any] | None = None,
+    **settings: Any,
+) -> CallStage:
+    """A call whose caller hangs up after the scenario, unless it is over."""
+
+    async def whole(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        await scenario(stage)
+        stage.line.caller_hangs_up()
+
+    context = {"keys": {**MENU, **(keys or {})}, **settings.pop("context", {})}
+    stage = play_call(tmp_path, lambda: FakeAgent(script), whole, context=context, **settings)
+    assert stage.agent.problem is None, stage.agent.problem
+    return stage
+
+
+async def press(stage: CallStage, key: str, pause: float = 5) -> None:
+    assert stage.line.media is not None
+    stage.line.media.press(key)
+    await asyncio.sleep(pause)
+
+
+def acts(stage: CallStage) -> list[tuple[str, str]]:
+    return [(event.act, event.destination) for event in stage.of(events.KeyChosen)]
+
+
+def test_a_key_cuts_the_agent_and_is_answered_at_once(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        await agent.speak(1, "word " * 100)
+
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "2")
+
+    stage = play(tmp_path, scenario, script)
+
+    assert stage.agent.said == [HOURS]
+    assert len(stage.of(events.BargedIn)) == 1
+    assert acts(stage) == [("say", "")]
+    assert [event.key for event in stage.of(events.Key)] == ["2"]
+
+
+def test_a_key_transfers_without_a_tool_of_the_agent(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1")
+
+    stage = play(tmp_path, scenario, context={"tools": []})
+
+    assert stage.ended.reason == "transfer:sales"
+    assert acts(stage) == [("transfer", "sales")]
+    assert [target.name for target in stage.line.transfers] == ["sales"]
+
+
+def test_a_refusal_of_the_firewall_is_told_and_the_call_goes_on(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1")
+        assert not stage.call.state.startswith("transfer")
+        await press(stage, "2")
+
+    stage = play(tmp_path, scenario, firewall={"deny": ["6001"]})
+
+    assert not stage.line.transfers
+    assert stage.agent.said == ["Sorry, I could not transfer you to sales.", HOURS]
+    assert [event.rule for event in stage.of(events.FirewallRefused)] == ["number.deny"]
+    assert stage.ended.reason == "caller_hangup"
+
+
+def test_a_human_is_asked_first_where_the_destination_says_so(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 0.1)
+        await stage.line.dialled.wait()
+        await press(stage, "2", 0.1)  # of a caller who waits: no key of the menu
+        stage.line.legs[0].leave(17, 486)
+        await asyncio.sleep(5)
+
+    stage = play(tmp_path, scenario, sales=ENDPOINT)
+
+    assert stage.agent.said == ["I am sorry, sales is busy at the moment."]
+    assert acts(stage) == [("transfer", "sales")]
+    assert stage.line.place == "gone"
+
+
+def test_a_transfer_by_key_ends_with_the_caller(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 0.1)
+        await stage.line.dialled.wait()
+
+    stage = play(tmp_path, scenario, sales=ENDPOINT)
+
+    assert stage.ended.reason == "caller_hangup"
+    assert not stage.line.legs[0].live
+
+
+def test_a_key_ends_the_call_with_its_words(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "9", 20)
+
+    stage = play(tmp_path, scenario)
+
+    assert stage.agent.said == ["Goodbye then."]
+    assert stage.ended.reason == "agent_hangup"
+
+
+def test_keys_that_are_collected_or_answer_a_question_are_none_of_the_menu(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        asking = asyncio.ensure_future(stage.call.line.collect_keys(KeysWanted(count=2)))
+        await asyncio.sleep(0.1)
+        await press(stage, "1", 0.3)
+        await press(stage, "2", 0.3)
+        assert (await asking).keys == "12"
+        confirming = asyncio.ensure_future(stage.call.line.confirm("Shall I?"))
+        await asyncio.sleep(2)
+        await press(stage, "1", 5)
+        assert await confirming is True
+
+    stage = play(tmp_path, scenario, context={"tools": ["collect_digits"]})
+
+    assert acts(stage) == []
+    assert not stage.line.transfers
+
+
+def test_keys_typed_ahead_of_a_tool_are_the_tools(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 0.5)
+        collected = await stage.call.line.collect_keys(KeysWanted(count=1))
+        assert collected.keys == "1"
+        await asyncio.sleep(5)
+        await press(stage, "2")
+
+    stage = play(tmp_path, scenario, context={"tools": ["collect_digits"]})
+
+    assert acts(stage) == [("say", "")]
+
+
+def test_the_prompt_is_spoken_when_nothing_is_understood(tmp_path: Path) -> None:
+    async def script(agent: FakeAgent) -> None:
+        for turn, text in enumerate(["", "Hello.", "", "", ""], 1):
+            await agent.caller_says(turn, text)
+            await asyncio.sleep(4)
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(30)
+        assert stage.agent.said == [PROMPT], "after the second in a row"
+        await press(stage, "5")
+        await press(stage, "2")
+        await press(stage, "5")
+
+    stage = play(tmp_path, scenario, script)
+
+    assert stage.agent.said == [PROMPT, PROMPT, HOURS], "a wrong key asks again, but only then"
+
+
+def test_a_caller_who_cannot_speak_is_led_by_keys_alone(tmp_path: Path) -> None:
+    silence = {
+        "filler_after_ms": 0,
+        "caller_after_ms": 5_000,
+        "reprompts": ["Hello?", "Are you there?"],
+        "goodbye": "Bye.",
+        "agent_after_ms": 60_000,
+    }
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(14)
+        await press(stage, "2", 3)
+        await press(stage, "9", 20)
+
+    stage = play(tmp_path, scenario, context={"silence": silence})
+
+    assert stage.agent.said == ["Hello?", "Are you there?", PROMPT, HOURS, "Goodbye then."]
+    assert stage.ended.reason == "agent_hangup"
+
+
+def test_the_keys_are_told_with_the_greeting_where_the_context_says_so(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(5)
+
+    stage = play(tmp_path, scenario, keys={"announce": True})
+
+    assert stage.agent.session.greeting == f"Good morning. {PROMPT}"
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"1": {}}, "expected `transfer`"),
+        ({"1": {"say": "Yes.", "hang_up": "Bye."}}, "expected `transfer`"),
+        ({"12": {"say": "Yes."}}, "12"),
+        ({}, "options"),
+    ],
+)
+def test_a_menu_that_makes_no_sense_is_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValidationError, match=wrong):
+        KeyMenu.model_validate({"prompt": PROMPT, "options": options})

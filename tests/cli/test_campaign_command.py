@@ -1,0 +1,61 @@
+"""`cordboard campaign`: lists of people and of numbers, without an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .commands import typed
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "ai-agent.yaml"
+    path.write_text(
+        'contexts: {demo: {variables: [name]}}\nfirewall: {country: "NO"}\n'
+        f"outbound: {{campaigns: '{tmp_path}/campaigns.db'}}\n"
+    )
+    return path
+
+
+def test_a_blocked_number_is_the_same_however_it_is_written(tmp_path: Path, config: Path) -> None:
+    people, shut = tmp_path / "people.csv", tmp_path / "shut.txt"
+    people.write_text("number,name\n22 00 00 01,Kari\n+4722000002,Per\n22000001,Ola\n112,Eva\n")
+    shut.write_text("22 00 00 01\n+47-22-00-00-02\n\n+46 8 123 456 78\n")
+    added = typed("campaign", "add", "spring", str(people), "--context", "demo", "-c", str(config))
+    assert added.status == 1
+    assert added.out.startswith("spring: 2 people, 2 lines left out")
+    assert added.err.splitlines() == [
+        "line 5: numbers of class emergency are shut",
+        "line 4: the number is there already",
+    ]
+    done = typed("campaign", "block", str(shut), "22 00 00 01", "-c", str(config))
+    assert done.out == "3 numbers are new on the do-not-call list\n"
+    wrong = typed("campaign", "block", "+4722000003", "Kari", "-c", str(config))
+    assert wrong.status == 1
+    assert "'Kari': expected a number such as +4722000000" in wrong.err
+    done = typed("campaign", "block", "+47 22000001", "+4722000003", "-c", str(config))
+    assert done.out == "1 numbers are new on the do-not-call list\n", "one wrong one: none is added"
+
+
+def test_what_is_wrong_makes_no_campaign(tmp_path: Path, config: Path) -> None:
+    people = tmp_path / "people.csv"
+    people.write_text("number,bicycle\n+4722000001,blue\n")
+    for arguments, message in (
+        ((), "'bicycle' is unknown"),
+        (("--context", "other"), "no such context; there are: demo"),
+        (("--keys", "1x"), "other characters"),
+        (("--zone", "Europe/Olso"), "there is no Europe/Olso"),
+    ):
+        context = () if "--context" in arguments else ("--context", "demo")
+        command = ("campaign", "add", "spring", str(people), *context, *arguments)
+        done = typed(*command, "-c", str(config))
+        assert done.status == 1, arguments
+        assert message in done.err, done.err
+    people.write_text("number\n+4722000001\n")
+    good = ("campaign", "add", "spring", str(people), "--context", "demo", "-c", str(config))
+    done = typed(*good, "--hours", "25:00-26:00")
+    assert (done.status, "25:00" in done.err) == (1, True), done.err
+    done = typed(*good)
+    assert done.status == 0, done.err

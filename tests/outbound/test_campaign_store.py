@@ -1,0 +1,199 @@
+"""The queue of campaigns: attempts, pauses, hours, the do-not-call list, and an engine that is
+killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cordboard.calls.outbound_order import OutboundResult
+from cordboard.errors import CampaignRefused
+from cordboard.outbound.campaigns.rows import Row
+from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+from cordboard_testkit.child_process import start_child
+
+MONDAY_NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
+ALWAYS = {"hours": "00:00-23:59", "days": "mon-sun"}
+
+
+def people(*numbers: int, zone: str = "Europe/Oslo") -> list[Row]:
+    return [Row(number, f"+479{number:07d}", zone, {"name": "Kari"}) for number in numbers]
+
+
+def running(store: CampaignStore, settings: CampaignSettings, rows: list[Row]) -> None:
+    campaign = store.add("spring", settings)
+    assert not list(store.add_people(campaign, rows))
+    store.set_state("spring", "running")
+
+
+def call(store: CampaignStore, outcome: str, now: float = MONDAY_NOON, answer: str = "") -> str:
+    [claimed] = store.claim(1, now)
+    assert store.begin(claimed.call_id)
+    store.finish(OutboundResult(claimed.call_id, outcome, "", answer, 1000), now)
+    return claimed.number
+
+
+def test_who_does_not_answer_is_called_again_after_the_pause(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        running(store, CampaignSettings("demo", attempts=2, retry_minutes=60), people(1))
+        call(store, "no_answer")
+        assert not store.claim(5, MONDAY_NOON + 59 * 60)
+        call(store, "busy", MONDAY_NOON + 61 * 60)
+        assert not store.claim(5, MONDAY_NOON + 5 * 3600), "two attempts are all"
+        [row] = store.results("spring")
+        assert (row["state"], row["outcome"], row["attempts"]) == ("done", "busy", 2)
+
+
+def test_an_answer_ends_it_and_a_second_number_is_refused(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        running(store, CampaignSettings("demo", attempts=3), people(1))
+        twice = list(store.add_people(1, people(1, 2)))
+        assert [row.number for row in twice] == ["+4790000001"]
+        call(store, "answered", answer="voicemail")
+        call(store, "answered", answer="human")
+        assert not store.claim(5, MONDAY_NOON)
+        with pytest.raises(CampaignRefused, match="already"):
+            store.add("spring", CampaignSettings("demo"))
+
+
+def test_hours_concurrency_pause_and_the_do_not_call_list(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        settings = CampaignSettings("demo", concurrency=2)
+        running(store, settings, [*people(1, 2, 3, 4), *people(5, zone="America/Los_Angeles")])
+        store.block(["+4790000002"])
+        first = store.claim(10, MONDAY_NOON)
+        assert [each.number for each in first] == ["+4790000001", "+4790000002"]
+        assert not store.claim(10, MONDAY_NOON), "two at a time"
+        assert [store.begin(each.call_id) for each in first] == [True, False], "it is blocked"
+        store.finish(OutboundResult(first[0].call_id, "answered"), MONDAY_NOON)
+        [third] = store.claim(1, MONDAY_NOON)
+        assert (third.number, store.begin(third.call_id)) == ("+4790000003", True)
+        store.finish(OutboundResult(third.call_id, "answered"), MONDAY_NOON)
+        store.set_state("spring", "paused")
+        assert not store.claim(10, MONDAY_NOON)
+        store.set_state("spring", "running")
+        [fourth] = store.claim(10, MONDAY_NOON)
+        store.give_back(fourth.call_id, 30, MONDAY_NOON)
+        assert not store.claim(10, MONDAY_NOON + 20)
+        [again] = store.claim(10, MONDAY_NOON + 31)
+        assert again.number == "+4790000004"
+        late = [each.number for each in store.claim(10, MONDAY_NOON + 6 * 3600)]
+        assert late == ["+4790000005"], "it is morning in California, and evening in Norway"
+        states = {row["number"]: (row["state"], row["reason"]) for row in store.results("spring")}
+        assert states["+4790000002"] == ("done", "do_not_call")
+
+
+def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "new" / "c.db")) as store:
+        running(store, CampaignSettings("demo"), people(1))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "new").iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.db").write_text("not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(CampaignRefused, match="cannot be used"):
+        CampaignStore(tmp_path / "c.db")
+
+
+ENGINE = '''
+import asyncio, pathlib, sys
+from cordboard.calls.outbound_order import OutboundResult
+from cordboard.config.load import read
+from cordboard.firewall.counts import Counts
+from cordboard.firewall.policy import Policy
+from cordboard.outbound.campaigns.runner import CampaignRunner
+from cordboard.outbound.placing import OutboundCalls
+
+folder = pathlib.Path(sys.argv[1])
+config = read("""
+contexts: {demo: {greeting: Hello., variables: [name]}}
+outbound: {enabled: true, max_calls: 20}
+firewall: {country: "NO", allow: ["+470*"]}
+""", folder / "x.yaml", {}).config
+dialled = open(folder / "dialled.txt", "a", buffering=1)
+
+def place(order, finished):
+    dialled.write(order.number + "\\n")
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.02, finished, OutboundResult(order.call_id, "answered", "", "human", 20))
+
+async def main():
+    calls = OutboundCalls(lambda: config, place, lambda: Policy(config.firewall), Counts())
+    runner = CampaignRunner(lambda: folder / "c.db", calls, print, look_seconds=0.01)
+    runner.start()
+    print("started", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+'''
+
+
+async def test_a_killed_engine_calls_nobody_twice_and_loses_nobody(tmp_path: Path) -> None:
+    numbers = range(1, 301)
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        settings = CampaignSettings("demo", concurrency=15, attempts=3, **ALWAYS)
+        running(store, settings, people(*numbers))
+    (tmp_path / "engine.py").write_text(ENGINE)
+    dice, dialled = random.Random(4), tmp_path / "dialled.txt"
+    dialled.touch()
+    for _ in range(4):
+        command = [sys.executable, str(tmp_path / "engine.py"), str(tmp_path)]
+        engine = await start_child(command, folder=tmp_path, output=tmp_path / "log.txt")
+        before, until = len(dialled.read_text().split()), time.monotonic() + 60
+        wanted = before + dice.randint(10, 50)
+        while len(dialled.read_text().split()) < wanted:
+            assert time.monotonic() < until, (tmp_path / "log.txt").read_text()
+            await asyncio.sleep(0.005)
+        engine.send_signal(signal.SIGKILL)
+        await engine.wait()
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        store.recover()
+        results = {row["number"]: row for row in store.results("spring")}
+        counts = Counter(row["state"] for row in results.values())
+    called = Counter(dialled.read_text().split())
+    assert max(called.values()) == 1, called.most_common(3)
+    assert len(results) == len(numbers)
+    assert set(counts) == {"pending", "done"}
+    for number in called:
+        assert results[number]["state"] == "done", results[number]
+    pending = {number for number, row in results.items() if row["state"] == "pending"}
+    interrupted = {n for n, row in results.items() if row["outcome"] == "interrupted"}
+    assert not pending & set(called)
+    assert pending | set(called) | interrupted == set(results)
+
+
+def test_a_promised_call_is_due_at_its_time_and_once(tmp_path: Path) -> None:
+    settings = CampaignSettings("demo", "09:00-17:00", "mon,tue", attempts=3, retry_minutes=15)
+    [row] = people(1)
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        assert store.promise("callbacks-demo", settings, row, MONDAY_NOON + 600)
+        assert not store.claim(5, MONDAY_NOON + 599)
+        assert store.promise("callbacks-demo", settings, row, MONDAY_NOON + 3600), "asked again"
+        assert not store.claim(5, MONDAY_NOON + 3599), "the later promise counts"
+        [claimed] = store.claim(5, MONDAY_NOON + 3600)
+        assert store.begin(claimed.call_id)
+        assert not store.promise("callbacks-demo", settings, row, MONDAY_NOON + 7200), (
+            "the number is being called now"
+        )
+        store.finish(OutboundResult(claimed.call_id, "answered"), MONDAY_NOON + 3700)
+        assert not store.claim(5, MONDAY_NOON + 3 * 3600), "once"
+        tuesday = MONDAY_NOON + 24 * 3600
+        assert store.promise("callbacks-demo", settings, row, tuesday), "the next request"
+        assert not store.claim(5, tuesday + 10 * 3600), "after the hours"
+        [again] = store.claim(5, tuesday)
+        assert again.call_id != claimed.call_id
+        store.set_state("callbacks-demo", "paused")
+        store.promise("callbacks-demo", settings, *people(2), MONDAY_NOON)
+        assert not store.claim(5, tuesday), "an operator has paused them"
+        store.block([row.number])
+        assert (store.is_blocked(row.number), store.is_blocked("+4700000002")) == (True, False)

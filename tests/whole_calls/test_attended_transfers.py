@@ -1,0 +1,360 @@
+"""Callers for whom a human is asked first, and callers who come back; with real SIP phones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from cordboard.calls.events import (
+    Answering,
+    KeyChosen,
+    Silence,
+    Transferred,
+    TransferStep,
+)
+from cordboard.calls.operator import BACK
+from cordboard.errors import CallOver, LineError
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.leaks import assert_line_clean
+from cordboard_testkit.patience import until
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.sip.incoming import IncomingCall
+from cordboard_testkit.timeline import RATE
+
+from .conftest import Caller, Hotline, OpenHotline
+from .side_by_side import SideBySide
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+together = SideBySide()
+
+NUMBER = "6011"
+PLACES: dict[str, dict[str, Any]] = {
+    "taken": {},
+    "busy": {},
+    "silent": {"ring_ms": 3_000},
+    "declined": {},
+    "ringing": {},
+    "back": {"return_on_hangup": True},
+    "warm": {"mode": "warm", "introduction": "You are both on the line now."},
+    "keyed": {},
+    "watched": {"takeover": True},
+    "storm": {"return_on_hangup": True, "ring_ms": 4_000},
+}
+"""A context, and its only destination: all of them are one phone."""
+
+
+def attended(tree: dict[str, Any]) -> None:
+    """A desk for each destination: "Please check my order" transfers."""
+    places = tree["tools"]["transfer"]["destinations"]
+    for name, keys in PLACES.items():
+        endpoint = f"PJSIP/phone-{NUMBER}"
+        place = {"target": NUMBER, "context": "internal", "mode": "attended"}
+        places[name] = {**place, "endpoint": endpoint, **keys}
+    places["queue"] = {"type": "queue", "target": "lonely", "context": "queues", "returns": True}
+    for name in (*PLACES, "queue"):
+        tree["contexts"][f"to-{name}"] = {
+            "greeting": "Order desk.",
+            "tools": ["hangup_call", "transfer"],
+            "rules": {
+                "intents": {
+                    "go": {
+                        "sentences": ["[please] (check|look up) my order [please]"],
+                        "transfer": name,
+                    }
+                }
+            },
+        }
+    tree["contexts"]["by-key"] = {
+        "greeting": "Order desk.",
+        "tools": ["hangup_call"],
+        "rules": {},
+        "silence": {"caller_after_ms": 2_000, "reprompts": ["Hello?"], "goodbye": ""},
+        "keys": {
+            "prompt": "Press one for a colleague, or two for the opening times.",
+            "options": {"1": {"transfer": "keyed"}, "2": {"say": "We never close."}},
+            "offer_after": 1,
+        },
+    }
+
+
+@contextlib.asynccontextmanager
+async def explained(caller: Caller) -> AsyncIterator[None]:
+    """A failure tells what happened in the caller's call."""
+    try:
+        yield
+    except (AssertionError, TimeoutError, CallOver) as error:
+        events = "\n  ".join(map(str, caller.hotline.of(await caller.call_id())[-30:]))
+        raise AssertionError(f"{error}; the call's last events:\n  {events}") from error
+
+
+class Humans:
+    """The phone of all humans; it answers nothing by itself. Calls are told apart by caller."""
+
+    def __init__(self) -> None:
+        self.phone = SipPhone("human", answers=False)
+
+    def calls_for(self, caller: Caller) -> list[IncomingCall]:
+        """The calls to the human about this caller, in their order."""
+        calls = [call for call in self.phone.calls.values() if isinstance(call, IncomingCall)]
+        return [call for call in calls if call.caller.user == caller.number]
+
+    async def rings_for(self, caller: Caller) -> IncomingCall:
+        """The first call to the human about this caller."""
+        async with explained(caller):
+            await until(lambda: bool(self.calls_for(caller)))
+        return self.calls_for(caller)[0]
+
+
+HUMANS = Humans()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_hotline(open_hotline: OpenHotline, asterisk) -> AsyncIterator[Hotline]:
+    async with HUMANS.phone:
+        await asterisk.connect_phone(NUMBER, HUMANS.phone.address)
+        async with open_hotline(attended) as opened:
+            yield opened
+
+
+def noise(seed: int):
+    """Two seconds of noise bursts."""
+    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
+    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
+    return sound.astype(np.int16)
+
+
+async def asks(hotline: Hotline, name: str) -> Caller:
+    """A caller who asks for the transfer."""
+    caller = await hotline.dial(f"ctx-to-{name}")
+    await caller.greeted_to_the_end()
+    await caller.say("Please check my order.")
+    await step(caller, "away" if name == "queue" else "ringing")
+    return caller
+
+
+async def step(caller: Caller, name: str) -> None:
+    """Until the transfer is at this step."""
+    call_id = await caller.call_id()
+
+    def look() -> bool | None:
+        steps = [e.step for e in caller.hotline.of(call_id) if isinstance(e, TransferStep)]
+        return True if name in steps else None
+
+    await caller.hotline.seen(look, f"the step {name}")
+
+
+async def takes(caller: Caller) -> IncomingCall:
+    """The human answers, hears the briefing and presses 1."""
+    there = await HUMANS.rings_for(caller)
+    there.answer()
+    await there.hear_speech(after=0.0)
+    await there.hear_silence(700)
+    there.press("1")
+    await step(caller, "joined")
+    return there
+
+
+async def back_with(caller: Caller, words: str) -> None:
+    """The caller hears these words, and the conversation goes on."""
+    async with explained(caller):
+        await caller.event(Transferred)
+        await caller.listen()
+        heard = await caller.heard(since=caller.line.spoken_segments()[-1].end)
+        assert words in heard, heard
+        await caller.say("Goodbye.")
+        assert (await caller.line.ended()).by == "them"
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("completed", "agent_hangup")
+
+
+@together
+async def test_the_human_takes_the_call_and_both_hear_each_other(hotline):
+    caller = await asks(hotline, "taken")
+    there = await takes(caller)
+    heard = " ".join([await hotline.speech.understand(part) for part in there.utterances_heard()])
+    assert "press" in heard, heard
+    assert there.caller.user == caller.number, "the human sees who calls"
+    assert "music" not in heard
+    caller.line.say(noise(1))
+    there.say(noise(2))
+    await asyncio.gather(caller.line.said(), there.said())
+    await there.hear_silence(300)
+    assert came_through(noise(1), there.heard_in_order())
+    assert came_through(noise(2), caller.line.heard_in_order())
+    caller.line.hangup()
+    assert (await there.ended()).by == "them"
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("transferred", "transfer:taken")
+
+
+@together
+async def test_a_caller_who_says_nothing_is_led_to_a_human_by_keys(hotline):
+    caller = await hotline.dial("ctx-by-key")
+    await caller.greeted_to_the_end()
+    await caller.event(Silence)
+    asked = await caller.event(Answering, 3)
+    assert "Press one" in asked.text, "after the re-prompt, with nothing understood"
+    caller.line.press("2")
+    assert (await caller.event(KeyChosen)).act == "say"
+    await caller.listen()
+    assert "close" in await caller.heard()
+    caller.line.press("1")
+    there = await takes(caller)
+    caller.line.hangup()
+    assert (await there.ended()).by == "them"
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("transferred", "transfer:keyed")
+    assert not history.tools, "it was no act of the agent"
+
+
+@together
+async def test_an_operator_takes_a_call_over(hotline):
+    caller = await hotline.dial("ctx-orders")
+    await caller.greeted_to_the_end()
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    taking = asyncio.ensure_future(call.operator.take_over("watched", "otto"))
+    (await HUMANS.rings_for(caller)).reject(486, "Busy Here")
+    with pytest.raises(LineError, match="busy"):
+        await taking
+    assert (await caller.event(Answering, 2)).text == BACK
+    await caller.line.hear_speech()
+    await caller.line.hear_silence(700)
+    assert "still here" in await caller.heard()
+
+    taking = asyncio.ensure_future(call.operator.take_over("watched", "otto"))
+    await until(lambda: len(HUMANS.calls_for(caller)) == 2)
+    there = HUMANS.calls_for(caller)[1]
+    there.answer()
+    await taking
+    caller.line.say(noise(5))
+    there.say(noise(6))
+    await asyncio.gather(caller.line.said(), there.said())
+    await there.hear_silence(300)
+    assert came_through(noise(5), there.heard_in_order())
+    assert came_through(noise(6), caller.line.heard_in_order())
+    there.hangup()
+    assert (await caller.line.ended()).by == "them"
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("transferred", "transfer:watched")
+
+
+@together
+async def test_a_busy_phone_is_told_and_the_talk_goes_on(hotline):
+    caller = await asks(hotline, "busy")
+    there = await HUMANS.rings_for(caller)
+    there.reject(486, "Busy Here")
+    assert (await caller.event(Transferred)).outcome == "busy"
+    await back_with(caller, "busy")
+
+
+@together
+async def test_a_phone_that_nobody_answers_stops_ringing(hotline):
+    caller = await asks(hotline, "silent")
+    there = await HUMANS.rings_for(caller)
+    end = await there.ended()
+    assert (end.by, end.status) == ("them", 487)
+    assert (await caller.event(Transferred)).outcome == "no_answer"
+    await back_with(caller, "answers")
+
+
+@together
+async def test_the_human_declines_by_key(hotline):
+    caller = await asks(hotline, "declined")
+    there = await HUMANS.rings_for(caller)
+    there.answer()
+    await there.hear_speech(after=0.0)
+    await there.hear_silence(700)
+    there.press("2")
+    assert (await there.ended()).by == "them"
+    assert (await caller.event(Transferred)).outcome == "declined"
+    await back_with(caller, "cannot take")
+
+
+@together
+async def test_a_caller_who_hangs_up_stops_the_ringing(hotline):
+    caller = await asks(hotline, "ringing")
+    there = await HUMANS.rings_for(caller)
+    await step(caller, "ringing")
+    caller.line.hangup()
+    end = await there.ended()
+    assert (end.by, end.status) == ("them", 487)
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("completed", "caller_hangup")
+
+
+@together
+async def test_the_human_hangs_up_and_the_caller_is_back_with_the_agent(hotline):
+    caller = await asks(hotline, "back")
+    there = await takes(caller)
+    there.hangup()
+    await step(caller, "over")
+    await back_with(caller, "back with me")
+
+
+@together
+async def test_a_warm_transfer_introduces_both(hotline):
+    caller = await asks(hotline, "warm")
+    there = await HUMANS.rings_for(caller)
+    there.answer()
+    await there.hear_speech(after=0.0)
+    await there.hear_silence(700)
+    there.press("1")
+    await step(caller, "introducing")
+    await step(caller, "joined")
+    heard = await caller.heard(since=caller.line.spoken_segments()[-1].end)
+    assert "both" in heard, heard
+    caller.line.say(noise(3))
+    await caller.line.said()
+    await there.hear_silence(300)
+    assert came_through(noise(3), there.heard_in_order())
+    there.hangup()
+    assert (await caller.line.ended()).by == "them"
+    assert (await caller.history()).outcome == "transferred"
+
+
+@together
+async def test_a_queue_that_times_out_hands_the_caller_back_to_the_same_conversation(hotline):
+    caller = await asks(hotline, "queue")
+    await step(caller, "away")
+    await step(caller, "back")
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome, outcome.error) == (False, "no_answer", "TIMEOUT")
+    await back_with(caller, "answers")
+
+
+async def storm(hotline: Hotline, seed: int) -> str:
+    """One transfer in which caller and human hang up at random moments, sometimes at once."""
+    chance = random.Random(seed)
+    caller = await hotline.dial("ctx-to-storm")
+    await caller.greeted_to_the_end()
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    moving = asyncio.ensure_future(call.line.transfer_after_speech("storm", "It is a storm"))
+    there = await HUMANS.rings_for(caller)
+    await asyncio.sleep(chance.choice([0.0, 0.01, chance.random()]))
+    acts = [there.answer, partial(there.press, "1"), there.hangup, caller.line.hangup]
+    for act in acts[chance.randint(0, 1) :]:
+        with contextlib.suppress(CallOver):
+            act()
+        await asyncio.sleep(chance.choice([0.0, 0.002, chance.uniform(0, 2)]))
+    with contextlib.suppress(LineError):
+        await moving
+    await caller.history()
+    return (await caller.event(Transferred)).outcome
+
+
+async def test_random_hang_ups_on_a_real_asterisk_leave_nothing(hotline):
+    outcomes = await asyncio.gather(*(storm(hotline, seed) for seed in range(16)))
+    await assert_line_clean(hotline.asterisk)
+    assert len(set(outcomes)) > 1, outcomes

@@ -1,0 +1,117 @@
+"""Callers of a DID of FreePBX: to the engine by a custom destination, on by `from-internal`, back.
+
+The dialplan has the shape that FreePBX generates (`freepbx`); Asterisk and phones are real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from cordboard.calls.events import Bound, Offered, Transferred
+from cordboard_testkit.correlation import came_through
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.timeline import RATE
+
+from .conftest import Caller, Hotline, OpenHotline
+from .freepbx import DIDS, PHONES, freepbx
+
+pytestmark = [
+    pytest.mark.asterisk,
+    pytest.mark.voices,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared_hotline(open_hotline: OpenHotline) -> AsyncIterator[Hotline]:
+    async with open_hotline(freepbx) as opened:
+        yield opened
+
+
+def noise(seed: int):
+    """Two seconds of noise bursts."""
+    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
+    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
+    return sound.astype(np.int16)
+
+
+async def asks(hotline: Hotline, name: str) -> Caller:
+    """A caller of a DID who asks for the transfer."""
+    caller = await hotline.dial(DIDS[name])
+    await caller.greeted_to_the_end()
+    bound = await caller.event(Bound)
+    assert bound.context == f"at-{name}"
+    await caller.say("Please check my order.")
+    return caller
+
+
+async def talk(caller: Caller, there) -> None:
+    """Both hear each other."""
+    caller.line.say(noise(1))
+    there.say(noise(2))
+    await asyncio.gather(caller.line.said(), there.said())
+    await there.hear_silence(300)
+    assert came_through(noise(1), there.heard_in_order())
+    assert came_through(noise(2), caller.line.heard_in_order())
+
+
+async def test_a_did_leads_to_the_engine_and_a_transfer_to_an_extension(hotline):
+    async with SipPhone("desk", ring_seconds=0.2) as desk:
+        await hotline.asterisk.connect_phone(PHONES[0], desk.address)
+        caller = await asks(hotline, "extension")
+        assert (await caller.event(Offered)).caller_number == caller.number
+        there = await desk.incoming()
+        history = await caller.history()
+        assert (history.outcome, history.reason) == ("transferred", "transfer:extension")
+        assert there.caller.user == caller.number
+        await there.answered()
+        await talk(caller, there)
+        there.hangup()
+        assert (await caller.line.ended()).by == "them"
+
+
+async def test_a_ring_group_that_answers_has_the_caller(hotline):
+    async with SipPhone("first", answers=False) as first, SipPhone("second") as second:
+        await hotline.asterisk.connect_phone(PHONES[0], first.address)
+        await hotline.asterisk.connect_phone(PHONES[1], second.address)
+        caller = await asks(hotline, "group")
+        there = await second.incoming()
+        await there.answered()
+        await talk(caller, there)
+        caller.line.hangup()
+        assert (await there.ended()).by == "them"
+        assert (await caller.history()).outcome == "transferred"
+
+
+async def test_a_ring_group_that_does_not_answer_hands_the_caller_back(hotline):
+    async with SipPhone("first", answers=False) as first, SipPhone("second", answers=False) as two:
+        await hotline.asterisk.connect_phone(PHONES[0], first.address)
+        await hotline.asterisk.connect_phone(PHONES[1], two.address)
+        await comes_back(await asks(hotline, "group"), "NOANSWER")
+
+
+async def test_a_queue_whose_time_is_over_hands_the_caller_back(hotline):
+    await comes_back(await asks(hotline, "fpbx-queue"), "TIMEOUT")
+
+
+async def comes_back(caller: Caller, status: str) -> None:
+    """The same conversation goes on."""
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome, outcome.error) == (False, "no_answer", status)
+    await caller.listen()
+    assert "nobody answers" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
+    await caller.say("Goodbye.")
+    assert (await caller.line.ended()).by == "them"
+    history = await caller.history()
+    assert (history.outcome, history.reason) == ("completed", "agent_hangup")
+
+
+async def test_a_phone_inside_calls_the_engine(hotline):
+    caller = await hotline.dial("inside-799")
+    await caller.greeted_to_the_end()
+    assert (await caller.event(Bound)).context == "at-group"
+    caller.line.hangup()
