@@ -171,6 +171,7 @@ async def test_the_uses_of_each_context_are_those_in_force_and_within_the_scope(
             }
         ],
         "destinations": ["desk"],
+        "takeovers": [],
     }
     room.services.history = lambda: None
     (sales,) = (await room.browser("paula").get("/config/uses")).json()["contexts"]

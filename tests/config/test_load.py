@@ -453,8 +453,8 @@ def test_problems_in_rules_have_their_own_line() -> None:
         (
             "contexts: {demo: {tools: [mcp_crm_find]}}",
             "a.yaml:1: contexts.demo.tools[0]: nothing provides the tool mcp_crm_find;"
-            " known here: collect_digits, hangup_call, pause_recording, resume_recording,"
-            " send_digits, transfer",
+            " known here: collect_digits, hangup_call, pause_recording, request_callback,"
+            " resume_recording, send_digits, send_email, take_message, transfer",
         ),
     ],
 )
