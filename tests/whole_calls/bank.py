@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cordboard.audio.resample import resample_pcm
-from cordboard.calls.events import Key, RecordingStarted, ToolAnswered
+from cordboard.calls.events import Answering, AudioEnded, Key, RecordingStarted, ToolAnswered
 from cordboard_testkit.correlation import align, came_through
 from cordboard_testkit.sip import PhoneCall
 from cordboard_testkit.timeline import RATE, Samples
@@ -104,10 +104,17 @@ async def keys_once_and_a_recording(hotline: Hotline) -> None:
     caller.line.press("11223#")
     answered = await caller.event(ToolAnswered)
     assert answered.status == "ok"
+    call_id = await caller.call_id()
+
+    def was_heard() -> bool | None:
+        told = hotline.of(call_id)
+        said = [i for i, e in enumerate(told) if isinstance(e, Answering) and "Order" in e.text]
+        return any(isinstance(e, AudioEnded) for e in told[said[0] :]) or None if said else None
+
+    await hotline.seen(was_heard, "the whole answer")
     await caller.line.hear_silence(700)
     caller.line.hangup()
     history = await caller.history()
-    call_id = await caller.call_id()
     keys = "".join(e.key for name, _, e in hotline.events if name == call_id and type(e) is Key)
     assert keys == "11223#"
     assert any("Order 11223." in text for _, text in history.transcript()), history.transcript()

@@ -141,7 +141,7 @@ class Turn:
     answer_start_ms: int | None = None
     """First audible sample on the wire, of a filler if there was one."""
     answer_end_ms: int | None = None
-    """Time when the caller had heard the whole answer, or interrupted it."""
+    """Time when the caller had heard the whole answer, or it was cut."""
     interrupted: str | None = None
     """The heard part of the answer, if the caller interrupted it."""
     cut: bool = False
