@@ -11,6 +11,8 @@ interface Placed {
 
 export interface CallerItem extends Placed {
   readonly kind: "caller";
+  /** `human`: someone who was asked to take the call. */
+  readonly by: "caller" | "human";
   readonly text: string;
   /** From 0 to 1; 0: unknown. */
   readonly confidence: number;
@@ -244,11 +246,16 @@ class Growing {
 
   #understood(placed: Placed, line: Fields): void {
     const words = text(line.understood) || text(line.text);
+    const by = line.said_by === "human" ? "human" : "caller";
     this.#set({ speech_ms: null, partial: "" });
-    this.#reach(placed.turn, "stt", placed.at_ms ?? 0);
-    this.#change(placed.turn, { words });
+    if (by === "caller") {
+      this.#reach(placed.turn, "stt", placed.at_ms ?? 0);
+      this.#change(placed.turn, { words });
+    } else {
+      this.#turns = this.#turns.filter((turn) => turn.number !== placed.turn);
+    }
     const confidence = number(line.confidence);
-    this.#items.push({ ...placed, kind: "caller", text: words, confidence });
+    this.#items.push({ ...placed, kind: "caller", by, text: words, confidence });
   }
 
   #key(placed: Placed, key: string): void {

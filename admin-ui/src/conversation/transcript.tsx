@@ -103,6 +103,7 @@ export function Transcript(props: TranscriptProps) {
 
 const COLOURS = {
   caller: "text-caller",
+  human: "text-accent",
   agent: "text-agent",
   tool: "text-tool",
   engine: "text-muted",
@@ -133,7 +134,7 @@ const ItemView = memo(function ItemView({ item, ...props }: ItemProps & { item: 
   switch (item.kind) {
     case "caller":
       return (
-        <Said by="caller" at_ms={at_ms}>
+        <Said by={item.by} at_ms={at_ms}>
           {item.text || <NoWords>{props.hidden ? words.hidden : words.notUnderstood}</NoWords>}
           {item.text !== "" && item.confidence > 0 && (
             <span className="ml-2 text-xs text-muted">{words.sure(item.confidence)}</span>

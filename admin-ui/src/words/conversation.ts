@@ -36,7 +36,7 @@ export const stages: Record<Stage, string> = {
 export const words = {
   label: "Conversation",
   latest: "To the newest",
-  parties: { caller: "Caller", agent: "Agent", tool: "Tool", engine: "Engine" },
+  parties: { caller: "Caller", human: "Colleague", agent: "Agent", tool: "Tool", engine: "Engine" },
   speaks: "The caller speaks…",
   hidden: "words are hidden",
   notUnderstood: "Not understood",

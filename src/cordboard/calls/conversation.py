@@ -490,7 +490,7 @@ class Conversation:
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)
-                self.understood = self.understood or bool(text)
+                self.understood = self.understood or bool(text and not self._said_by)
                 self._floor.caller_text(turn, text)
                 self._watch.caller_text(text)
                 if not self._floor.caller_waits:

@@ -376,6 +376,8 @@ class _Reader:
         if kind == "caller.stopped":
             turn.speech_ms, self._speech_ms = self._speech_ms, None
             turn.last_speech_ms, turn.endpoint_ms = line["last_speech_ms"], at
+        elif kind == "caller.text" and line.get("said_by"):  # of another party: no turn of theirs
+            turn.speech_ms = turn.last_speech_ms = turn.endpoint_ms = None
         elif kind == "caller.text":
             turn.heard, turn.confidence = line["text"], line["confidence"]
             turn.understood = line.get("understood") or line["text"]
