@@ -67,6 +67,7 @@ from cordboard.errors import ChatRefused, LineError, NotThere
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import Policy
 from cordboard.generation.tool_listing import ToolListing, ToolRow
+from cordboard.history.erased import ErasedCalls
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.measured import Cell, Measured
 from cordboard.history.sql_store import SqlHistoryStore
@@ -488,6 +489,7 @@ class Room:
             lambda _: self.ended,
             Notifier(lambda: watched, self.outbox),
             folder / "alarms.json",
+            ErasedCalls(folder / "calls"),
         )
         self.calls_folder = folder / "calls"
         self.on_record = [Told(f"call-{name}", context=name) for name in ("demo", "sales")]

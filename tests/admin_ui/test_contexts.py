@@ -24,6 +24,14 @@ OPEN_ALL = """async () => {
 }"""
 
 
+COMMENT_IS_IN_SIGHT = """line => {
+  const range = document.createRange();
+  range.selectNodeContents(line);
+  const end = [...range.getClientRects()].at(-1);
+  return end.right <= line.closest(".cm-scroller").getBoundingClientRect().right;
+}"""
+
+
 @pytest.fixture
 def before(own_hotel: Hotel) -> Iterator[str]:
     """The file, as it is left for the next test."""
@@ -35,6 +43,15 @@ def before(own_hotel: Hotel) -> Iterator[str]:
 def text_of(page: Page) -> Locator:
     """The text of the file; only lines in view are in it."""
     return page.get_by_label("Configuration as YAML")
+
+
+def click_text(page: Page, words: str) -> None:
+    """Click on words of the text, a frame after they were scrolled into view: the editor measures
+    wrapped lines first, as it does long before a person's click."""
+    found = text_of(page).get_by_text(words)
+    found.scroll_into_view_if_needed()
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    found.click()
 
 
 def form_of(page: Page) -> Locator:
@@ -62,6 +79,37 @@ def in_force(page: Page) -> None:
     expect(page).not_to_have_url(re.compile("draft="))
 
 
+def test_a_long_line_is_seen_whole_unless_a_person_wants_it_on_one_line(
+    open_page: OpenPage, own_hotel: Hotel, before: str, axe: Axe
+) -> None:
+    comment = "# the caller hears the name of the hotel first, and what the desk can do for him"
+    own_hotel.config.write_text(before.replace("# short on purpose", comment))
+    page = open_page("admin", "/contexts/booking", hotel=own_hotel, size=(1366, 768))
+    form_of(page).get_by_label("Greeting", exact=True).focus()
+    line = text_of(page).locator(".cm-line").filter(has_text="Booking desk")
+    expect(line).to_be_in_viewport()
+    one_row = page.evaluate(
+        "() => parseFloat(getComputedStyle(document.querySelector('.cm-line')).lineHeight)"
+    )
+    assert line.evaluate(COMMENT_IS_IN_SIGHT)
+    box = line.bounding_box()
+    assert box is not None
+    assert box["height"] > 1.5 * one_row
+    wrap = page.get_by_role("button", name="Wrap long lines")
+    expect(wrap).to_have_attribute("aria-pressed", "true")
+    axe(page)
+    wrap.click()
+    expect(wrap).to_have_attribute("aria-pressed", "false")
+    assert not line.evaluate(COMMENT_IS_IN_SIGHT)
+    page.reload()
+    form_of(page).get_by_label("Greeting", exact=True).focus()
+    expect(line).to_be_in_viewport()
+    expect(wrap).to_have_attribute("aria-pressed", "false")
+    assert not line.evaluate(COMMENT_IS_IN_SIGHT)
+    wrap.click()
+    assert line.evaluate(COMMENT_IS_IN_SIGHT)
+
+
 def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     open_page: OpenPage, own_hotel: Hotel, before: str, axe: Axe, shoot: Shoot
 ) -> None:
@@ -77,11 +125,11 @@ def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(
     shoot(page, "contexts-form-and-text")
 
     # A line of another part: its field comes into view.
-    text_of(page).get_by_text("calls_per_minute").click()
+    click_text(page, "calls_per_minute")
     expect(page).to_have_url(re.compile("at=audiosocket"))
     expect(form_of(page).get_by_label("Calls per minute", exact=True)).to_be_in_viewport()
     expect(lit(page)).to_contain_text(["calls_per_minute"])
-    text_of(page).get_by_text("calls_per_minute").click()
+    click_text(page, "calls_per_minute")
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     page.keyboard.type("x")
@@ -183,7 +231,7 @@ def test_a_literal_secret_is_never_shown_and_is_one_character_to_the_editor(
     hole = page.locator(".cm-hole")
     expect(hole).to_have_text("secret 1")
     assert "sk-in-clear" not in page.content()
-    text_of(page).get_by_text("cloud:").click()
+    click_text(page, "cloud:")
     page.keyboard.press("End")
     page.keyboard.press("Backspace")  # the brace
     page.keyboard.press("Backspace")

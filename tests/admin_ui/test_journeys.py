@@ -33,8 +33,9 @@ def test_by_keyboard_alone(open_page: OpenPage, hotel: Hotel) -> None:
 
     keyboard.press("g")
     keyboard.press("c")
+    expect(page.get_by_role("heading", level=1, name="Calls", exact=True)).to_be_focused()
+    page.reload()
     heading(page, "Calls")
-    page.evaluate("document.activeElement.blur()")
     keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     keyboard.press("Enter")

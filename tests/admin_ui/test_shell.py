@@ -77,6 +77,37 @@ def test_everything_is_found_and_reached_by_keyboard(open_page: OpenPage, axe: A
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
 
 
+def test_the_focus_goes_to_the_heading_of_another_page_and_stays_within_one(
+    open_page: OpenPage,
+) -> None:
+    page = open_page("admin", "/engine")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("Engine")
+    expect(heading).not_to_be_focused()
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#content")).to_be_focused()
+
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
+    expect(page.get_by_role("heading", level=1, name="Settings")).to_be_focused()
+    about = page.get_by_role("tab", name="About")
+    about.click()
+    expect(page).to_have_url(re.compile("tab=about"))
+    expect(about).to_be_focused()  # the same page
+    page.go_back()
+    page.go_back()
+    expect(page).to_have_url(re.compile("/engine"))
+    expect(page.get_by_role("heading", level=1, name="Engine")).to_be_focused()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search and commands").fill("find_ro")
+    expect(page.get_by_role("option").first).to_contain_text("find_room")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("/tools/find_room$"))
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+
+
 def test_a_call_is_ended_from_the_palette(open_page: OpenPage, hotel: Hotel) -> None:
     page = open_page("operator", "/settings")
     bar = page.get_by_role("banner")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from cordboard import private_files
 from cordboard.alarms import watch as watch_module
 from cordboard.alarms.notices import KEEP_SECONDS, Notice, Notifier
 from cordboard.alarms.readings import Calls, Live
@@ -22,6 +23,7 @@ from cordboard.alarms.watch import AlarmWatch
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.config.schema import Config
 from cordboard.errors import NotThere
+from cordboard.history.erased import ErasedCalls, key_of
 from cordboard_testkit.emulators.mail_server import MailServer
 from cordboard_testkit.free_ports import free_port
 
@@ -57,6 +59,7 @@ class World:
 
     def __init__(self, folder: Path, rules: dict[str, Any], **alarms: Any) -> None:
         self.file = folder / "admin" / "alarms.json"
+        self.calls_folder = folder / "calls"
         self.monotonic = 1000.0
         self.wall = NOON.timestamp()
         self.calls: Calls | None = ()
@@ -84,6 +87,7 @@ class World:
             lambda _: self.calls,
             notifier,
             self.file,
+            ErasedCalls(self.calls_folder),
             self.errors.append,
             clock=lambda: self.monotonic,
             wall=lambda: self.wall,
@@ -145,6 +149,44 @@ async def test_an_erased_call_is_in_no_alarm_no_notice_and_no_file(tmp_path: Pat
     assert "kept" not in world.file.read_text()
     await before.close()
     await world.watch.close()
+
+
+async def test_a_call_that_another_process_erases_leaves_the_alarms_and_comes_back_in_none(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, {"busy": BUSY}, remind_minutes=5)
+    world.outbox.full = True
+    world.busy("gone", "kept")
+    await world.passes()
+    assert "gone" in world.file.read_text()
+    day = world.calls_folder / "2026-03-02"
+    private_files.make_folder(world.calls_folder)
+    ErasedCalls(world.calls_folder).add({key_of(day / "gone.jsonl", "gone"): 1}, "now")
+    await world.passes(10)  # the index still has the call
+    assert world.watch.alarm("busy").reading.calls == ("kept",)
+    assert "gone" not in world.file.read_text()
+    world.outbox.full = False
+    await world.passes(300, looks=2)
+    assert len(world.outbox.jobs) > 1, "a reminder"
+    assert {tuple(job.arguments["all"]) for job in world.outbox.jobs} == {("kept",)}
+    assert "gone" not in world.file.read_text()
+
+
+async def test_a_call_that_was_erased_while_the_engine_was_off_is_forgotten_at_its_start(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, {"busy": BUSY})
+    world.outbox.full = True
+    world.busy("gone", "kept")
+    await world.passes()
+    private_files.make_folder(world.calls_folder)
+    ErasedCalls(world.calls_folder).add({"2026-03-02/gone": 1}, "now")
+    world.use({})  # the rule has gone too
+    world.watch = world.begin()
+    world.watch._load()
+    await world.watch.look()
+    assert "gone" not in world.file.read_text()
+    assert "kept" in world.file.read_text()
 
 
 async def test_a_server_that_flaps_is_told_of_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,8 +58,11 @@ def test_the_wait_of_a_turn_is_told_by_stage(tmp_path: Path) -> None:
     assert 'ai_agent_turn_latency_seconds_count{stage="total"} 1.0' in text
 
 
+@pytest.mark.parametrize(
+    ("privacy", "shown"), [({}, "Weather in"), ({"redact": {"kinds": ["card"]}}, "")]
+)
 def test_words_so_far_are_with_the_call_until_they_are_final_and_not_in_its_ledger(
-    tmp_path: Path,
+    tmp_path: Path, privacy: dict[str, Any], shown: str
 ) -> None:
     seen: list[str] = []
 
@@ -76,8 +80,10 @@ def test_words_so_far_are_with_the_call_until_they_are_final_and_not_in_its_ledg
         assert stage.line.media is not None
         stage.line.media.break_off("caller_hangup")
 
-    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, context={"greeting": ""})
-    assert seen == ["Weather in", ""]
+    stage = play_call(
+        tmp_path, lambda: FakeAgent(script), scenario, context={"greeting": ""}, privacy=privacy
+    )
+    assert seen == [shown, ""]
     words = [line["text"] for line in stage.lines() if line["type"] == "caller.text"]
     assert words == ["Weather in Bergen?"]
     assert '"Weather in"' not in str(stage.lines()).replace("'", '"')

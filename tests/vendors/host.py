@@ -67,6 +67,9 @@ class RecordingHost:
         self.told.append(("caller_stopped", last_speech_at))
         return self.turn
 
+    def caller_partial(self, text: str) -> None:
+        self.told.append(("caller_partial", text))
+
     def caller_text(self, text: str, turn: int | None = None) -> None:
         self.told.append(("caller_text", text, turn))
 

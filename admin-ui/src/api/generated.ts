@@ -3842,15 +3842,28 @@ export interface components {
             context: string;
             /** Provider */
             provider: string;
-            /** Config */
+            /**
+             * Config
+             * @description Version of the configuration, as in `call.offered`.
+             */
             config: string;
-            /** Caller Number */
+            /**
+             * Caller Number
+             * @description Masked to its last four digits without the grant `personal`.
+             */
             caller_number: string;
-            /** Caller Name */
+            /**
+             * Caller Name
+             * @description Empty without the grant `personal`.
+             */
             caller_name: string;
             /** Called Number */
             called_number: string;
-            /** State */
+            /**
+             * State
+             * @description `offered`, `connecting`, `greeting`, `listening`, `thinking`, `tool`, `speaking`, `held`,
+             *     `on_hold`, `transferring` or `ending`.
+             */
             state: string;
             /**
              * Speaking
@@ -3859,40 +3872,71 @@ export interface components {
             speaking: "caller" | "agent" | "nobody";
             /** Turn */
             turn: number;
-            /** Last */
+            /**
+             * Last
+             * @description The last words: `who`, `text`, `at_ms`. Without `personal` the text is empty.
+             */
             last: {
                 [key: string]: unknown;
             } | null;
-            /** Waiting Since Ms */
+            /**
+             * Waiting Since Ms
+             * @description Time in the call since which the caller has been waiting for an answer.
+             */
             waiting_since_ms: number | null;
-            /** Latency */
+            /**
+             * Latency
+             * @description `last_ms`, `p50_ms`, `worst_ms` of the call's answers.
+             */
             latency: {
                 [key: string]: number;
             } | null;
-            /** Tools */
+            /**
+             * Tools
+             * @description `running` (names), `calls`, `failed`.
+             */
             tools: {
                 [key: string]: unknown;
             };
-            /** Cost */
+            /**
+             * Cost
+             * @description `amount`, `currency`; null if no price is known.
+             */
             cost: {
                 [key: string]: string;
             } | null;
             /**
              * Recording
+             * @description `asking`: the caller may still consent; `muted`: the caller enters a secret.
              * @enum {string}
              */
             recording: "off" | "asking" | "on" | "paused" | "muted";
             /** Troubles */
             troubles: number;
-            /** Transport */
+            /**
+             * Transport
+             * @description The way of the sound: `audiosocket`, `websocket`, `rtp`, `browser` or that of a plug-in.
+             */
             transport: string;
-            /** Test */
+            /**
+             * Test
+             * @description True if a person made the call to try the agent.
+             */
             test: boolean;
-            /** Queued Ms */
+            /**
+             * Queued Ms
+             * @description Sound of the agent that the caller has yet to hear, rounded up to half seconds.
+             */
             queued_ms: number;
-            /** Watched */
+            /**
+             * Watched
+             * @description Number of viewers who follow the call (topic `call`).
+             */
             watched: number;
-            /** Listened */
+            /**
+             * Listened
+             * @description Number of people who listen to the call now.
+             */
             listened: number;
         };
         /**

@@ -1,6 +1,6 @@
 // What stands around every page: who is signed in, the navigation, and the top bar.
 import { useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Link, Outlet, useLocation, useNavigate, useRouter } from "@tanstack/react-router";
 import {
   lazy,
   Suspense,
@@ -88,6 +88,7 @@ function Layout() {
   const [dialog, setDialog] = useState<"palette" | "shortcuts" | null>(null);
   const closeDialog = useCallback(() => setDialog(null), []);
   useFrameKeys(setDialog);
+  useFocusOfNewPage();
   const path = useLocation({ select: ({ pathname }) => pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the drawer
   useEffect(() => setOpen(false), [path]);
@@ -113,6 +114,24 @@ function Layout() {
         {dialog === "shortcuts" && <ShortcutList onClose={closeDialog} />}
       </Suspense>
     </div>
+  );
+}
+
+/**
+ * After a way to another page the focus is on its heading, so that a screen reader says it; but not
+ * where it is in the page already. The first page leaves it to the browser: Tab reaches the skip link.
+ */
+function useFocusOfNewPage(): void {
+  const router = useRouter();
+  useEffect(
+    () =>
+      router.subscribe("onRendered", ({ fromLocation, pathChanged }) => {
+        const content = document.getElementById("content");
+        if (!fromLocation || !pathChanged || content === null) return;
+        if (document.activeElement !== content && content.contains(document.activeElement)) return;
+        (content.querySelector("h1") ?? content).focus({ preventScroll: true });
+      }),
+    [router],
   );
 }
 

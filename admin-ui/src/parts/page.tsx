@@ -19,7 +19,9 @@ export function Page({ title, aside, actions, fills = false, children }: PagePro
   return (
     <div className={fills ? "flex h-full min-h-0 flex-col" : "pb-12"}>
       <header className="flex min-h-14 flex-wrap items-center gap-x-3 gap-y-2 px-6 py-2.5 phone:px-4">
-        <h1 className="min-w-0 truncate text-xl">{title}</h1>
+        <h1 tabIndex={-1} className="min-w-0 truncate text-xl outline-none">
+          {title}
+        </h1>
         {aside}
         {actions && <div className="ml-auto flex flex-wrap items-center gap-2">{actions}</div>}
       </header>

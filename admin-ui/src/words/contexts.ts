@@ -79,6 +79,7 @@ export const words = {
   noProblems: "No problems",
   checking: "Checking…",
   problemList: "Problems",
+  wrapLines: "Wrap long lines",
   line: (number: number) => `Line ${number}`,
   error: "Error",
   warning: "Warning",

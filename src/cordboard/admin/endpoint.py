@@ -41,9 +41,7 @@ log = structlog.get_logger()
 class Takes(BaseModel):
     """The base of bodies and queries: unknown keys are refused."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def facts(self) -> dict[str, Any]:
         """Return what the audit keeps of a body. No secrets, no words of a call."""
@@ -57,7 +55,7 @@ class Takes(BaseModel):
 class Gives(BaseModel):
     """The base of answers."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Done(Gives):

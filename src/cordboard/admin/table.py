@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import (
+    GenerateJsonSchema,
+    JsonSchemaMode,
+    JsonSchemaValue,
+    models_json_schema,
+)
+from pydantic_core.core_schema import DataclassSchema, ModelSchema
 
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import (
@@ -41,6 +47,7 @@ from cordboard.admin import (
 )
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Content, Endpoint, Frames, Open, Scope
+from cordboard.attribute_docs import attributes_of
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
@@ -84,6 +91,32 @@ _ERROR: dict[str, Any] = {
 }
 
 
+class _DescribedSchema(GenerateJsonSchema):
+    """Describes each field by the string below it. pydantic's `use_attribute_docstrings` does the
+    same at each start of an engine, which needs none: half of the time to import the port."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        kind = schema["cls"]
+        aliases = {name: field.alias or name for name, field in kind.model_fields.items()}
+        return self._described(super().model_schema(schema), kind, aliases)
+
+    def dataclass_schema(self, schema: DataclassSchema) -> JsonSchemaValue:
+        return self._described(super().dataclass_schema(schema), schema["cls"], {})
+
+    @staticmethod
+    def _described(
+        made: JsonSchemaValue, kind: type, aliases: Mapping[str, str]
+    ) -> JsonSchemaValue:
+        seen: set[str] = set()
+        for base in kind.__mro__[:-1]:  # not `object`
+            for name, _, text in attributes_of(base) if base is not BaseModel else ():
+                described = made.get("properties", {}).get(aliases.get(name, name))
+                if text and described is not None and name not in seen:
+                    described.setdefault("description", text)
+                seen.add(name)
+        return made
+
+
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of all endpoints."""
     taken: list[type[BaseModel]] = [
@@ -98,7 +131,9 @@ def openapi() -> dict[str, Any]:
         *((kind, "validation") for kind in dict.fromkeys(taken)),
         *((kind, "serialization") for kind in dict.fromkeys(given)),
     ]
-    _, schemas = models_json_schema(models, ref_template=_REFERENCES)
+    _, schemas = models_json_schema(
+        models, ref_template=_REFERENCES, schema_generator=_DescribedSchema
+    )
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in ENDPOINTS:
         operation = _operation(endpoint, schemas["$defs"])

@@ -102,6 +102,9 @@ class ProtocolHost(Protocol):
     def caller_stopped(self, last_speech_at: float | None = None) -> int:
         """Report the end of the caller's turn. Return its number."""
 
+    def caller_partial(self, text: str) -> None:
+        """Report the words of the caller's present turn so far, all of them."""
+
     def caller_text(self, text: str, turn: int | None = None) -> None:
         """Report the caller's words in that turn (default: the last one). A turn whose start and
         end were not reported starts and ends with this."""

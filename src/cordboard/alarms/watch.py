@@ -2,7 +2,8 @@
 
 Every ten seconds the event loop takes the live state, a thread reads calls and disk and judges, and
 the loop moves the states: microseconds. States and pending notices are in a file, so that a restart
-neither tells again nor forgets. They are kept over a reload as long as a rule has its name.
+neither tells again nor forgets. They are kept over a reload as long as a rule has its name. Each
+look also drops calls that were erased since the last one, by whichever process.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from cordboard.alarms.states import Stage, State, step
 from cordboard.config.alarms import DISK, AlarmRule
 from cordboard.config.schema import Config
 from cordboard.errors import NotThere
+from cordboard.history.erased import ErasedCalls
 
 log = structlog.get_logger()
 
@@ -79,17 +81,20 @@ class AlarmWatch:
         recent: Callable[[int], Calls | None],
         notifier: Notifier,
         file: Path,
+        erased: ErasedCalls,
         on_internal_error: Callable[[str], None] = lambda _: None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`live` is called on the loop, `recent(since_ms)` in a thread (`IndexKeeper.recent`)."""
+        """`live` is called on the loop, `recent(since_ms)` in a thread (`IndexKeeper.recent`).
+        `erased` is for this watch alone."""
         self._config = config
         self._live = live
         self._recent = recent
         self._notifier = notifier
         self._file = file
+        self._erased = erased
         self._on_internal_error = on_internal_error
         self._clock = clock
         self._wall = wall
@@ -188,8 +193,11 @@ class AlarmWatch:
             await asyncio.sleep(INTERVAL)
 
     async def look(self) -> None:
-        """Judge all rules now."""
+        """Judge all rules now, without the calls that were erased."""
         rules = self._config().alarms.rules
+        calls = await self._calls(rules, self._now())
+        if erased := await asyncio.to_thread(self._newly_erased, self._named()):  # after the calls
+            await self.forget(erased)
         if not rules and not self._alarms:
             return
         clock, wall = self._clock(), self._wall()
@@ -201,13 +209,13 @@ class AlarmWatch:
         moment = Moment(
             now,
             self._live(),
-            await self._calls(rules, now),
+            calls,
             await asyncio.to_thread(self._disk_free, rules),
             clock - self._steady_since,
             clock - self._begun,
         )
         readings = await asyncio.to_thread(
-            lambda: {name: read(rule, moment) for name, rule in rules.items()}
+            lambda: {name: self._without_erased(read(rule, moment)) for name, rule in rules.items()}
         )
         before = self._alarms
         self._alarms = {
@@ -215,6 +223,31 @@ class AlarmWatch:
         }
         if _visible(before) != _visible(self._alarms):
             await self._changed()
+
+    def _named(self) -> set[str]:
+        """Return the ids of all calls in alarms and pending notices."""
+        return {
+            call
+            for calls in (
+                *(alarm.reading.calls for alarm in self._alarms.values()),
+                *(each.get("calls") or () for each in self._stored.values()),
+                *(notice.facts.get("calls") or () for notice in self._pending),
+            )
+            for call in calls
+        }
+
+    def _newly_erased(self, calls: Collection[str]) -> set[str]:
+        """Return those of the calls that were erased, if the list has changed. Blocks."""
+        try:
+            is_new = self._erased.refresh()
+        except OSError:  # the index says so: it reads the same list
+            return set()
+        return {call for call in calls if self._erased.has_id(call)} if is_new else set()
+
+    def _without_erased(self, reading: Reading) -> Reading:
+        """Return a reading without erased calls, which the index may still have."""
+        calls = tuple(call for call in reading.calls if not self._erased.has_id(call))
+        return replace(reading, calls=calls)
 
     async def _calls(self, rules: Mapping[str, AlarmRule], now: datetime.datetime) -> Calls | None:
         """Return the calls that the rules count; None if that takes too long."""

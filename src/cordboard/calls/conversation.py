@@ -136,7 +136,7 @@ class Conversation:
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while more of its words may follow."""
-        self.partial = ""
+        self._partial = ""
         """The caller's words so far, while they may still change. Not in the ledger."""
         self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
@@ -146,6 +146,12 @@ class Conversation:
         self._dictation: Dictation | None = None
         self._overlap = Interruption(self.playout, ledger, metrics)
         self._watch = self._make_silence_watch(silence)
+
+    @property
+    def partial(self) -> str:
+        """The caller's words so far, for people who watch; none while records are redacted: half a
+        number cannot be recognised."""
+        return "" if self._ledger.redacts else self._partial
 
     def _make_speech_queue(self) -> SpeechQueue:
         outlets = SpeechOutlets(
@@ -339,7 +345,7 @@ class Conversation:
     def _close_questions(self) -> None:
         self.confirmation.close()
         if self._dictation is not None:
-            self._dictation.close(self.partial)
+            self._dictation.close(self._partial)
 
     def consult(self, on: bool) -> None:
         """Note that the caller waits elsewhere (or is back): the agent answers no turn, nothing is
@@ -465,7 +471,7 @@ class Conversation:
             case CallerPauses(_, silent_since):
                 self._watch.caller_pauses(silent_since)
             case CallerStarted(at):
-                self.partial = ""
+                self._partial = ""
                 self._overlap.caller_started(at)
                 self._ledger.record(events.SpeechBegan(self._ledger.ms(at)))
                 self.confirmation.caller_started()
@@ -484,9 +490,9 @@ class Conversation:
                     self._dictation.caller_stopped()
                 self.speech.look()
             case CallerPartial(text):
-                self.partial = text
+                self._partial = text
             case CallerText(turn, text, at, confidence, understood):
-                self.partial = ""
+                self._partial = ""
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)

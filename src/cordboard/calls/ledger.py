@@ -352,6 +352,11 @@ class Ledger:
             self._listener = None
             self._on_listener_failed()
 
+    @property
+    def redacts(self) -> bool:
+        """True if personal data is removed from what is recorded."""
+        return self._redaction is not None
+
     def redacted(self, data: Any) -> Any:
         """Return JSON data of the call as it may be written."""
         return data if self._redaction is None else self._redaction.data(data)

@@ -8,12 +8,12 @@ answered a simulated caller.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from cordboard.attribute_docs import attributes_of
 from cordboard.calls import events
 from cordboard.calls.history import CallHistory, read
 
@@ -113,11 +113,11 @@ def _event(event: type[events.LedgerEvent]) -> Iterator[str]:
     yield ""
     yield inspect.cleandoc(event.__doc__ or "")
     yield ""
-    fields = list(_fields(event))
+    fields = list(attributes_of(event))
     if fields:
         yield "| field | type | meaning |"
         yield "|---|---|---|"
-        yield from (f"| `{name}` | {kind} | {_cell(text)} |" for name, kind, text in fields)
+        yield from (f"| `{name}` | {_KINDS[kind]} | {_cell(text)} |" for name, kind, text in fields)
         yield ""
 
 
@@ -132,19 +132,6 @@ _KINDS = {
     "dict[str, float]": "object of numbers",
     "float | None": "number or null",
 }
-
-
-def _fields(event: type[events.LedgerEvent]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and documentation of each field; the latter is the string below it."""
-    (definition,) = ast.parse(inspect.getsource(event)).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101 - the source of a class
-    for statement, following in zip(definition.body, [*definition.body[1:], None], strict=True):
-        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
-            continue
-        text = ""
-        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            text = inspect.cleandoc(str(following.value.value))
-        yield statement.target.id, _KINDS[ast.unparse(statement.annotation)], text
 
 
 def _example() -> Iterator[str]:

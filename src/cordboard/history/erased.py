@@ -1,4 +1,5 @@
-"""The list of erased calls, `{calls.directory}/erased.jsonl`: hashes of their days and ids.
+"""The list of erased calls, `{calls.directory}/erased.jsonl`: hashes of their ids, with their days
+and without.
 
 It makes an erasure survive a restored backup: a ledger that is in the list is deleted again instead
 of being indexed. So restore everything but this file. An id is a random UUID, which its hash does
@@ -28,6 +29,8 @@ class ErasedCalls:
         """Size and time of the file when it was read."""
         self._started: dict[str, int] = {}
         """Start of the last erased call by hash, ms since 1970."""
+        self._ids: frozenset[str] = frozenset()
+        """Hashes of ids alone; lists of earlier versions have none."""
 
     def refresh(self) -> bool:
         """Read the list again if it has changed; return True then. Raises `OSError`."""
@@ -39,6 +42,7 @@ class ErasedCalls:
         if self._read == state:
             return False
         started: dict[str, int] = {}
+        ids: set[str] = set()
         for raw in self.path.read_bytes().splitlines() if state is not None else ():
             try:
                 line = orjson.loads(raw)
@@ -46,12 +50,17 @@ class ErasedCalls:
             except (KeyError, TypeError, ValueError):
                 continue  # half a line, cut by a full disk
             started[call] = max(began, started.get(call, began))
-        self._read, self._started = state, started
+            ids.add(str(line.get("id", "")))
+        self._read, self._started, self._ids = state, started, frozenset(ids)
         return True
 
     def __contains__(self, call: str) -> bool:
         """True if a call of this day and id was erased."""
         return bool(self._started) and hash_of(call) in self._started
+
+    def has_id(self, call_id: str) -> bool:
+        """True if a call of this id was erased, of whichever day."""
+        return bool(self._ids) and hash_of(call_id) in self._ids
 
     def covers(self, call: str, started_ms: int) -> bool:
         """True if exactly this call was erased, not one before it with the same id."""
@@ -61,7 +70,14 @@ class ErasedCalls:
         """Add the starts of calls by `key_of`, erased `at` a time (ISO 8601); they are on the disk
         on return. Raises `OSError`."""
         lines = [
-            orjson.dumps({"call": hash_of(call), "started_ms": started_ms, "at": at})
+            orjson.dumps(
+                {
+                    "call": hash_of(call),
+                    "id": hash_of(call.partition("/")[2]),
+                    "started_ms": started_ms,
+                    "at": at,
+                }
+            )
             for call, started_ms in calls.items()
         ]
         private_files.append(self.path, b"".join(line + b"\n" for line in lines), sync=True)

@@ -54,6 +54,7 @@ from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.firewall.numbers import warm
 from cordboard.firewall.store import CountStore
+from cordboard.history.erased import ErasedCalls
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
 from cordboard.mcp.sdk import load_sdk
@@ -264,6 +265,7 @@ class Engine:
             lambda since_ms: self.view.history.recent(since_ms) if self.view.history else None,
             Notifier(lambda: self._config, self._post_call),
             self._begun_with.admin.ui.data / "alarms.json",
+            ErasedCalls(self._directory),
             self._metrics.internal_error,
         )
 

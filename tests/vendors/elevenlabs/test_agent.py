@@ -366,13 +366,15 @@ def test_a_tentative_transcript_tells_that_the_caller_speaks() -> None:
     protocol, host = talking()
     key = "tentative_user_transcription_event"
     tentative = event("tentative_user_transcript", key, user_transcript="What", event_id=1)
+    longer = event("tentative_user_transcript", key, user_transcript="What is", event_id=1)
     protocol.receive_text(tentative)
-    protocol.receive_text(tentative)
+    protocol.receive_text(longer)
     protocol.receive_text(transcript("What?"))
     protocol.receive_text(words("Yes?"))
     protocol.receive_text(sound(3))
     protocol.receive_text(tentative)  # the agent speaks: it may be its echo
-    names = [entry[0] for entry in host.told]
+    assert host.all("caller_partial") == [("What",), ("What is",)]
+    names = [entry[0] for entry in host.told if entry[0] != "caller_partial"]
     assert names == ["caller_started", "caller_text", "agent_words", "agent_sound"]
 
 

@@ -115,7 +115,8 @@ class Call:
 
     @property
     def names(self) -> list[str]:
-        return [entry[0] for entry in self.host.told]
+        """The reports, but those of words so far."""
+        return [entry[0] for entry in self.host.told if entry[0] != "caller_partial"]
 
     @property
     def ignored(self) -> list[str]:
@@ -270,6 +271,7 @@ def test_a_turn_is_its_words_and_ends_when_the_answer_begins() -> None:
         *("agent_sound", "agent_words", "agent_sound", "answer_done"),
     ]
     assert call.host.all("caller_text") == [(" What's the weather?", 1)]
+    assert call.host.all("caller_partial") == [(" What's",), (" What's the weather?",)]
 
 
 def test_the_services_own_word_on_the_end_of_a_turn_counts() -> None:

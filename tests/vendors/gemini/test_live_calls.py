@@ -18,6 +18,7 @@ from cordboard.agent_api.agent import (
     AgentFailed,
     AgentTrouble,
     AgentWords,
+    CallerPartial,
     CallerText,
     Interrupted,
     ToolAsked,
@@ -106,6 +107,8 @@ async def test_a_greeting_a_turn_and_a_tool() -> None:
         await talk.until_said("Done: Booked.")
         await talk.caller.until(AgentAudioDone, 2)
         assert talk.caller.of(CallerText)[0].text == "Book a table."
+        so_far = [event.text for event in talk.caller.of(CallerPartial)]
+        assert so_far == ["Book a", "Book a table."]  # the emulator sends two halves
         assert (await talk.caller.until(Used)).usage.provider == "gemini_live"
         sound = b"".join(event.pcm for event in talk.caller.of(AgentAudio))
         assert len(sound) > 16 * 500

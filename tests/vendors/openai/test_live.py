@@ -67,7 +67,8 @@ class Call:
         self.protocol.answer_tool(ToolReply(call_id, "weather", Status.OK, "Sun."))
 
     def reports(self) -> list[str]:
-        return [entry[0] for entry in self.host.told if entry[0] != "agent_sound"]
+        left_out = ("agent_sound", "caller_partial")
+        return [entry[0] for entry in self.host.told if entry[0] not in left_out]
 
 
 def test_a_turn_ends_when_the_model_begins_to_answer() -> None:
@@ -79,6 +80,7 @@ def test_a_turn_ends_when_the_model_begins_to_answer() -> None:
     call.say("session.output_transcript.delta", delta="It is nine.", start_ms=0, end_ms=1)
     call.say("session.output_transcript.delta", delta="Good night.", start_ms=0, end_ms=1)
     assert call.host.all("caller_text") == [("What time is it?", 1)]
+    assert call.host.all("caller_partial") == [("What time",), ("What time is it?",)]
     ((started,), (stopped,)) = (*call.host.all("caller_started"), *call.host.all("caller_stopped"))
     assert (started, stopped) == pytest.approx((call.host.clock - 0.7, call.host.clock - 0.2))
     assert "".join(words for (words,) in call.host.all("agent_words")) == "It is nine. Good night."

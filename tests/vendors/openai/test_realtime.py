@@ -165,6 +165,27 @@ def test_the_words_of_a_turn_are_told_for_that_turn_whenever_they_come() -> None
     assert call.ignored() == ["warning", "duplicate", "unknown"]
 
 
+def test_the_words_so_far_are_those_of_the_last_turn_until_they_are_final() -> None:
+    call = Call()
+    kind = "conversation.item.input_audio_transcription."
+    call.turn("u1")
+    call.say(kind + "delta", item_id="u1", delta="Fir")
+    call.say(kind + "delta", item_id="u1", delta="st.")
+    call.say("input_audio_buffer.speech_started", item_id="u2", audio_start_ms=1)
+    call.say(kind + "delta", item_id="u1", delta=" More of it")
+    call.say(kind + "delta", item_id="u2", delta="Second")
+    call.say(kind + "delta", item_id="u2")  # damaged
+    call.say(kind + "completed", item_id="u1", transcript="First.")
+    call.say("input_audio_buffer.speech_stopped", item_id="u2", audio_end_ms=2)
+    call.say(kind + "completed", item_id="u2", transcript="Second.")
+    call.say(kind + "delta", item_id="u2", delta=" late")
+    assert [text for (text,) in call.host.all("caller_partial")] == [
+        *("Fir", "First."),
+        *("Second", "Second"),
+    ]
+    assert call.host.all("caller_text") == [("First.", 1), ("Second.", 2)]
+
+
 def test_transcription_by_the_second_is_counted_in_seconds() -> None:
     call = Call()
     call.turn("u1")

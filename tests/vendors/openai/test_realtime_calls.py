@@ -18,6 +18,7 @@ from cordboard.agent_api.agent import (
     AgentFailed,
     AgentTrouble,
     AgentWords,
+    CallerPartial,
     CallerText,
     ToolAsked,
     Used,
@@ -106,6 +107,8 @@ async def test_a_greeting_a_turn_with_two_tools_and_the_answer() -> None:
         assert talk.sound_ms(0) == 16 * 60 + 4 * 40
         talk.say()
         assert (await talk.until(CallerText)).text == "And the weather?"
+        so_far = [event.text for event in talk.caller.of(CallerPartial)]
+        assert so_far == ["And", "And the", "And the weather?"]
         await talk.answer_both()
         await talk.until(AgentAudioDone, 2)
         assert talk.words(1) == "Sun. Rain."

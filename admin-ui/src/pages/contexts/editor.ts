@@ -53,6 +53,7 @@ export interface YamlOptions {
   readonly label: string;
   /** A hole for a literal secret, for a screen reader. */
   readonly hole: (number: string) => string;
+  readonly wraps: boolean;
   readonly onText: (text: string) => void;
   /** Line and column of the cursor, from 1, when a person moves it. */
   readonly onCursor: (line: number, column: number) => void;
@@ -63,6 +64,7 @@ const FLASH_MS = 1_400;
 export class YamlEditor {
   readonly #view: EditorView;
   readonly #readOnly = new Compartment();
+  readonly #wrapping = new Compartment();
   #fade: ReturnType<typeof setTimeout> | undefined;
 
   constructor(parent: HTMLElement, options: YamlOptions) {
@@ -74,9 +76,14 @@ export class YamlEditor {
           yamlExtensions(options),
           follow(options),
           this.#readOnly.of(EditorState.readOnly.of(true)),
+          this.#wrapping.of(options.wraps ? WRAPPING : []),
         ],
       }),
     });
+  }
+
+  setWrapping(on: boolean): void {
+    this.#view.dispatch({ effects: this.#wrapping.reconfigure(on ? WRAPPING : []) });
   }
 
   /** It begins as read-only. The history stays, however often that changes. */
@@ -243,6 +250,41 @@ function yamlExtensions(options: YamlOptions): Extension {
     telling(options.onText),
   ];
 }
+
+// Long lines go on below, two columns to the right of their own indentation. Deeply indented ones
+// share a column, so that a narrow pane leaves them room.
+const MOST_HANGING = 24;
+
+class HangingIndent implements PluginValue {
+  found: DecorationSet;
+  constructor(view: EditorView) {
+    this.found = hanging(view);
+  }
+  update(update: ViewUpdate) {
+    if (update.docChanged || update.viewportChanged) this.found = hanging(update.view);
+  }
+}
+
+function hanging(view: EditorView): DecorationSet {
+  const { doc } = view.state;
+  const lines = new Set<number>();
+  for (const { from, to } of view.visibleRanges) {
+    const last = doc.lineAt(to).number;
+    for (let number = doc.lineAt(from).number; number <= last; number++) lines.add(number);
+  }
+  const found = [...lines].map((number) => {
+    const { from, text } = doc.line(number);
+    const columns = Math.min(text.search(/\S|$/) + 2, MOST_HANGING);
+    const style = `padding-left: calc(6px + ${columns}ch); text-indent: -${columns}ch`;
+    return Decoration.line({ attributes: { style } }).range(from);
+  });
+  return Decoration.set(found, true);
+}
+
+const WRAPPING: Extension = [
+  EditorView.lineWrapping,
+  ViewPlugin.fromClass(HangingIndent, { decorations: (value) => value.found }),
+];
 
 function follow({ onCursor }: YamlOptions): Extension {
   return EditorView.updateListener.of((update) => {

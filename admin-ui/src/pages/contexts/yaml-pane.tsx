@@ -1,6 +1,7 @@
 // The file as YAML, with the engine's problems in the gutter and in a list below.
 import { type RefObject, useEffect, useRef, useState } from "react";
 
+import { readSetting, writeSetting } from "../../app/theme.ts";
 import { StatusDot } from "../../parts/badge.tsx";
 import { IconButton } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
@@ -18,16 +19,21 @@ export interface YamlPaneProps {
   className: string;
 }
 
+const WRAPPING = "cordboard.yaml.wrap";
+
 export function YamlPane({ draft, state, readOnly, editor, onCursor, className }: YamlPaneProps) {
   const place = useRef<HTMLDivElement>(null);
   const follow = useRef(onCursor);
   follow.current = onCursor;
+  const [wraps, setWraps] = useState(() => readSetting(WRAPPING) !== "off");
+  // biome-ignore lint/correctness/useExhaustiveDependencies: wrapping is changed in place
   useEffect(() => {
     if (!place.current) return;
     const made = new YamlEditor(place.current, {
       text: draft.state().text,
       label: words.yaml,
       hole: words.hole,
+      wraps,
       onText: (text) => draft.typed(text),
       onCursor: (line, column) => follow.current(line, column),
     });
@@ -41,6 +47,11 @@ export function YamlPane({ draft, state, readOnly, editor, onCursor, className }
   }, [draft, editor]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another draft has another editor
   useEffect(() => editor.current?.setReadOnly(readOnly), [draft, readOnly, editor]);
+  const wrap = (on: boolean) => {
+    setWraps(on);
+    writeSetting(WRAPPING, on ? "on" : "off");
+    editor.current?.setWrapping(on);
+  };
   const { problems } = state.verdict;
   useEffect(() => {
     if (state.checked) editor.current?.mark(problems);
@@ -50,13 +61,22 @@ export function YamlPane({ draft, state, readOnly, editor, onCursor, className }
       <div ref={place} className="min-h-0 flex-1 overflow-hidden" />
       <Problems
         state={state}
+        wraps={wraps}
+        onWrap={wrap}
         onOpen={({ line, column }) => editor.current?.jump(line ?? 1, column ?? 1)}
       />
     </div>
   );
 }
 
-function Problems({ state, onOpen }: { state: State; onOpen: (problem: Problem) => void }) {
+interface ProblemsProps {
+  state: State;
+  wraps: boolean;
+  onWrap: (on: boolean) => void;
+  onOpen: (problem: Problem) => void;
+}
+
+function Problems({ state, wraps, onWrap, onOpen }: ProblemsProps) {
   const [open, setOpen] = useState(false);
   const { problems } = state.verdict;
   const errors = problems.filter((each) => each.fatal).length;
@@ -68,6 +88,14 @@ function Problems({ state, onOpen }: { state: State; onOpen: (problem: Problem) 
         <span role="status" className="flex-1 truncate">
           {state.refusal || (state.checked ? summary || words.noProblems : words.checking)}
         </span>
+        <IconButton
+          label={words.wrapLines}
+          icon="wrap"
+          small
+          aria-pressed={wraps}
+          className={wraps ? "bg-selected" : ""}
+          onClick={() => onWrap(!wraps)}
+        />
         {problems.length > 0 && (
           <IconButton
             label={words.problemList}

@@ -509,6 +509,9 @@ class ServiceSide:
     def caller_stopped(self, last_speech_at: float | None = None) -> int:
         return self._talk.caller_stopped(last_speech_at)
 
+    def caller_partial(self, text: str) -> None:
+        self._talk.caller_partial(text)
+
     def caller_text(self, text: str, turn: int | None = None) -> None:
         self._talk.caller_text(text, turn)
         if text.strip():

@@ -19,6 +19,7 @@ from cordboard.agent_api.agent import (
     AgentSession,
     AgentText,
     AgentWords,
+    CallerPartial,
     CallerStarted,
     CallerStopped,
     CallerText,
@@ -212,6 +213,12 @@ class Turns:
         self._done_pending = False
         self._stage.emit(CallerStopped(self.turn, last, now))
         return self.turn
+
+    def caller_partial(self, text: str) -> None:
+        """Pass on the words so far of a turn that has no final text yet."""
+        words = text.strip()
+        if words and (self.caller_speaks or self._textless):
+            self._stage.emit(CallerPartial(words))
 
     def caller_text(self, text: str, turn: int | None) -> None:
         if turn is None:

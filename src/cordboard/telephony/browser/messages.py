@@ -46,7 +46,7 @@ Milliseconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 class Message(BaseModel):
     """The base of all text frames."""
 
-    model_config = ConfigDict(frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
 
 # Of the page.

@@ -106,13 +106,15 @@ class Answers:
         decides (`interruption`). Documented, but no live session is known to have had one: without
         it the shell's own voice trace notices a caller who speaks while the agent is silent."""
         told = messages.part(event, "tentative_user_transcription_event")
+        text = messages.words(told.get("user_transcript"))
         heard = self._answering and not self._quiet(self._host.now())
-        if self._caller_speaks or heard or self._session.speaking():
+        if not text or heard or self._session.speaking():
             return
-        if messages.words(told.get("user_transcript")):
+        if not self._caller_speaks:
             self._caller_speaks = True
             self._answering = self._sounded = False
             self._host.caller_started()
+        self._host.caller_partial(text)
 
     def _take_interruption(self, event: Event) -> None:
         number = messages.number(messages.part(event, "interruption_event").get("event_id"))

@@ -46,6 +46,8 @@ class CallerTurns:
             self._text = (self._text + text)[:MOST_CHARACTERS]
             if finished:
                 self.settle()
+            else:
+                self._host.caller_partial(self._text)
             return
         if answering_since is not None and not self.open:
             if now - answering_since < LATE:
@@ -60,6 +62,8 @@ class CallerTurns:
             if finished:
                 self.stopped()
                 self.settle()
+            else:
+                self._host.caller_partial(self._text)
 
     def started(self) -> None:
         """Note that the caller speaks."""

@@ -78,6 +78,8 @@ class LiveTurns:
         self._text = (self._text + self._spaced("caller", delta))[:_MOST_CHARACTERS]
         if not self.answering or self._quiet_ms >= YIELDS_MS:
             self._open_turn()
+        if self._turn_open:
+            self._host.caller_partial(self._text)
 
     def agent_words(self, delta: str) -> None:
         """Take a fragment of the model's words."""

@@ -48,7 +48,7 @@ _SILENT_TYPES = frozenset(
         *("response.content_part.added", "response.content_part.done"),
         *("response.output_text.delta", "response.output_text.done"),
         *("response.function_call_arguments.delta", "response.function_call_arguments.done"),
-        *(_TRANSCRIPTION + "delta", _TRANSCRIPTION + "segment"),
+        _TRANSCRIPTION + "segment",
     }
 )
 """Messages that are ignored."""
@@ -87,6 +87,7 @@ class OpenAIProtocol:
             "input_audio_buffer.speech_started": self._speech_started,
             "input_audio_buffer.speech_stopped": self._speech_stopped,
             "input_audio_buffer.timeout_triggered": self._silence,
+            _TRANSCRIPTION + "delta": self._caller.transcribed_in_part,
             _TRANSCRIPTION + "completed": self._caller.transcribed,
             _TRANSCRIPTION + "failed": self._caller.not_transcribed,
             **self._answers.handlers,

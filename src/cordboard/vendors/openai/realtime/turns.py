@@ -19,6 +19,7 @@ from cordboard.vendors.openai.realtime.messages import (
 _BYTES_PER_MS = 8
 _MAX_TURNS = 32
 """Turns whose text may still come."""
+_MOST_CHARACTERS = 20_000
 
 
 class CallerTurns:
@@ -33,6 +34,8 @@ class CallerTurns:
         """The item of the current turn."""
         self._turns: dict[str, int] = {}
         """Turns that have no text yet, by the item of their sound."""
+        self._partial = ("", "")
+        """The item that is being transcribed, and its words so far."""
         self._done: dict[str, None] = {}
         """Items that are over, to recognise repetitions."""
 
@@ -76,6 +79,16 @@ class CallerTurns:
         if len(self._turns) > _MAX_TURNS:
             self._finish(next(iter(self._turns)))
         return True
+
+    def transcribed_in_part(self, message: JsonObject) -> None:
+        """Handle more words of a turn. Those of any turn but the last one are left to its text."""
+        item, delta = text_of(message, "item_id"), text_of(message, "delta")
+        last = self._speech or next(reversed(self._turns), "")
+        if not item or item != last:
+            return
+        before = self._partial[1] if self._partial[0] == item else ""
+        self._partial = item, (before + delta)[:_MOST_CHARACTERS]
+        self._host.caller_partial(self._partial[1])
 
     def transcribed(self, message: JsonObject) -> None:
         """Handle the words of a turn."""

@@ -464,7 +464,8 @@ class _Session:
         await asyncio.sleep(self.emulator.transcription_seconds)
         name = "conversation.item.input_audio_transcription."
         where = {"item_id": item_id, "content_index": 0}
-        self.say(name + "delta", **where, delta=words)
+        for number, word in enumerate(words.split()):
+            self.say(name + "delta", **where, delta=f" {word}" if number else word)
         tokens = len(words.split())
         details = {"audio_tokens": 10, "text_tokens": 0}
         usage = {"type": "tokens", "input_tokens": 10, "output_tokens": tokens}
