@@ -285,6 +285,56 @@ def test_the_human_hangs_up_and_the_caller_is_back_in_the_same_conversation(tmp_
     assert ending(stage) == ("completed", "caller_hangup")
 
 
+async def gives_up(agent: FakeAgent) -> None:
+    """Ask for the transfer, and give it up: the caller speaks into the sentence before it."""
+    await agent.speak(1, "I will ask sales.")
+    ask_id, _ = agent.begin_ask("transfer", WANTS, 1)
+    await asyncio.sleep(0.5)
+    agent.cancel_ask(ask_id)
+
+
+def test_a_caller_who_interrupts_the_announcement_is_not_cut_off_the_human(tmp_path):
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        leg.ring()
+        await asyncio.sleep(20)
+        leg.answer()
+        await asyncio.sleep(10)
+        media(stage).press("1")
+        await asyncio.sleep(900)
+        assert (stage.line.place, leg.live) == ("party", True)
+        leg.leave()
+        await asyncio.sleep(0.1)
+        assert stage.line.place == "agent"
+
+    stage = play(tmp_path, part, script=gives_up, return_on_hangup=True)
+    assert steps(stage)[-3:] == ["joined", "returning", "over"]
+    agent = stage.agent
+    assert isinstance(agent, FakeAgent)
+    (late,) = agent.late
+    assert "You are back with me after sales." in late.text
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_a_transfer_that_takes_too_long_brings_the_caller_back(tmp_path, monkeypatch, talks):
+    monkeypatch.setattr("cordboard.tools.builtin.LONGEST_TALK_MS", 120_000)
+
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        leg.ring()
+        if talks:
+            leg.answer()
+            await asyncio.sleep(10)
+            media(stage).press("1")
+        await asyncio.sleep(130)
+        assert (stage.line.place, leg.live) == ("agent", False)
+        assert stage.call.state == "talking"
+
+    stage = play(tmp_path, part, script=gives_up, ring_ms=120_000)
+    assert ending(stage) == ("completed", "caller_hangup")
+    assert steps(stage)[-1] == "over"
+    (transfer,) = stage.of(events.Transferred)
+    assert (transfer.ok, transfer.outcome) == (talks, "accepted" if talks else "cancelled")
+
+
 def test_a_warm_transfer_introduces_all_three(tmp_path):
     async def part(stage: CallStage, leg: FakeLeg) -> None:
         await rings_and_answers(stage, leg)
