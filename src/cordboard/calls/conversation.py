@@ -24,6 +24,7 @@ from cordboard.agent_api.agent import (
     Agent,
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentEnded,
     AgentEvent,
     AgentFailed,
@@ -437,10 +438,12 @@ class Conversation:
                 self.tools.cancel(ask_id)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
                 self._follow_overlap(event)
-            case Used() | AgentTrouble() | AgentFailed() | AgentEnded():
+            case Used() | AgentTrouble() | AgentBroke() | AgentFailed() | AgentEnded():
                 self._note_agent(event)
 
-    def _note_agent(self, event: Used | AgentTrouble | AgentFailed | AgentEnded) -> None:
+    def _note_agent(
+        self, event: Used | AgentTrouble | AgentBroke | AgentFailed | AgentEnded
+    ) -> None:
         match event:
             case Used(usage):
                 self._endings.used(usage)
@@ -451,9 +454,12 @@ class Conversation:
                 self._troubles[what] += 1
                 if self._troubles[what] <= MAX_TROUBLES:
                     self._ledger.record(events.Trouble(f"agent_{what}", self._mask(detail)))
+            case AgentBroke():
+                self.playout.broke()
             case AgentFailed(reason, kind):
                 if kind == INTERNAL:
                     self._metrics.internal_error("agent")
+                self.playout.broke()
                 self._give_up(self._mask(reason))
             case AgentEnded(reason):
                 self._endings.ended(reason)
