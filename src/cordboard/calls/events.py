@@ -742,7 +742,8 @@ class Ended(LedgerEvent):
     `transferred` (in the PBX, not by the engine); `engine_stopped`, `engine_killed`;
     `agent_failed`, `media_failed` (the audio never started), `media_lost`, `asterisk_lost`,
     `line_failed` or `internal_error`. Outbound: `voicemail_message` (it was left), `voicemail`,
-    `machine`, `ivr`, `fax`, `intercept` or `busy_tone` answered and was hung up on; with
+    `machine`, `ivr`, `fax`, `intercept` or `busy_tone` answered and was hung up on; `ringback` or
+    `undecided` after three minutes without another answer, or without any; with
     `not_reached`, the outcome of `line.dialled`."""
     duration_ms: int
     cost: float | None = None
