@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -68,6 +69,8 @@ log = structlog.get_logger()
 
 MAX_TROUBLES = 5
 """Most troubles of one kind of an agent in a call's ledger; all are counted."""
+ANNOUNCEMENT_SECONDS = 30.0
+"""Longest wait for the sentence before a transfer by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,14 +363,21 @@ class Conversation:
 
     async def tell(self, text: str) -> None:
         """Say a sentence in a consultation; returns when it was heard, or will not be."""
-        over = self._loop.create_future()
+        over = asyncio.Event()
+        self.speech.say(Speech(text, "approval", partial(_set_when_over, over)))
+        await over.wait()
 
-        def changed(speech: Speech) -> None:
-            if speech.over and not over.done():
-                over.set_result(None)
-
-        self.speech.say(Speech(text, "approval", changed))
-        await over
+    async def announce(self, text: str, *, interrupts: bool) -> None:
+        """Have the agent say a sentence of the key menu (`say_besides`); returns when it was heard,
+        or will not be, after `ANNOUNCEMENT_SECONDS` at the latest."""
+        over = asyncio.Event()
+        changed = partial(_set_when_over, over)
+        self.say_besides(Speech(text, "menu", changed, interrupts=interrupts))
+        try:
+            async with asyncio.timeout(ANNOUNCEMENT_SECONDS):
+                await over.wait()
+        except TimeoutError:
+            log.warning("announcement_late", limit=ANNOUNCEMENT_SECONDS)
 
     def hush(self) -> None:
         """Take back the sound that is not heard yet."""
@@ -496,7 +506,7 @@ class Conversation:
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)
-                self.understood = self.understood or bool(text)
+                self.understood = self.understood or (bool(text) and not self._said_by)
                 self._floor.caller_text(turn, text)
                 self._watch.caller_text(text)
                 if not self._floor.caller_waits:
@@ -596,3 +606,8 @@ class Conversation:
                     self.confirmation.interrupted()
                     self._overlap.interrupt(at, self._agent.interrupted)
                     self._watch.caller_cut_in(owes_answer=self._floor.caller_cut_in())
+
+
+def _set_when_over(over: asyncio.Event, speech: Speech) -> None:
+    if speech.over:
+        over.set()

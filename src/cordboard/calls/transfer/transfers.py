@@ -116,6 +116,12 @@ class Transfers:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation, self._sound = conversation, sound
 
+    @property
+    def asks_a_human(self) -> bool:
+        """True during an attended transfer: a key that reaches the agent is the human's. (The
+        caller's goes to the transfer.)"""
+        return self._attended is not None
+
     def agent_failed(self) -> bool:
         """Note that the agent cannot continue. True if that must wait: the caller is elsewhere, or
         on the way back."""
