@@ -11,7 +11,8 @@ import cordboard
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = """
-    ALAW_8K Address Agent AgentAudio AgentAudioDone AgentEnded AgentError AgentEvent AgentFailed
+    ALAW_8K Address Agent AgentAudio AgentAudioDone AgentBroke AgentEnded AgentError AgentEvent
+    AgentFailed
     AgentSaid AgentSession AgentText AgentTrouble AgentWords Asterisk AudioFormat BrainError
     CallRecogniser CallerPartial CallerPauses CallerSaid CallerStarted CallerStopped CallerText
     CallerWaits Config ConfigError CordboardError CutItem DEFAULT_LIMITS Effects Engine Finished

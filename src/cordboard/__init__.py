@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cordboard.agent_api.agent import Agent as Agent
     from cordboard.agent_api.agent import AgentAudio as AgentAudio
     from cordboard.agent_api.agent import AgentAudioDone as AgentAudioDone
+    from cordboard.agent_api.agent import AgentBroke as AgentBroke
     from cordboard.agent_api.agent import AgentEnded as AgentEnded
     from cordboard.agent_api.agent import AgentEvent as AgentEvent
     from cordboard.agent_api.agent import AgentFailed as AgentFailed
@@ -117,8 +118,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "cordboard.agent_api.agent": (
-        "Agent AgentAudio AgentAudioDone AgentEnded AgentEvent AgentFailed AgentSession "
-        "AgentText AgentTrouble AgentWords CallerPartial CallerPauses CallerStarted "
+        "Agent AgentAudio AgentAudioDone AgentBroke AgentEnded AgentEvent AgentFailed "
+        "AgentSession AgentText AgentTrouble AgentWords CallerPartial CallerPauses CallerStarted "
         "CallerStopped CallerText CallerWaits Interrupted OverlapBegan OverlapDismissed Said "
         "ToolAsked ToolCancelled Usage Used"
     ),

@@ -17,6 +17,7 @@ from cordboard.calls.offer import Offer
 from cordboard.calls.outbound_order import PromisedCall
 from cordboard.config.tools.messages import CallbackSettings
 from cordboard.errors import CampaignRefused
+from cordboard.tools.builtin import CALLBACK_UNKEPT
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.call_stage import CallStage, play_call
 from cordboard_testkit.fake_agent import FakeAgent
@@ -78,10 +79,11 @@ class Asked:
         caller: str = OWN,
         answer: str = "Yes.",
         broken: bool = False,
+        disk_works: bool = True,
         outbound: Mapping[str, Any] = OUTBOUND,
         **settings: Any,
     ) -> None:
-        self.book, self.queue = Book(broken=broken), Queue()
+        self.book, self.queue = Book(broken=broken), Queue(disk_works=disk_works)
         self.reply: ToolReply | None = None
         settings = {"zone": "Europe/Oslo", "hours": ALWAYS, **settings}
         self.stage = play_call(
@@ -154,6 +156,14 @@ def test_a_queue_that_cannot_be_written_is_replaced_by_the_post(tmp_path: Path) 
     asked = Asked(tmp_path, {"at": tomorrow().isoformat()}, broken=True, deliver=[DELIVER])
     assert asked.event.way == "post"
     assert len(asked.queue.jobs) == 1
+
+
+def test_what_only_memory_keeps_is_noted_but_not_promised(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, {"at": TOMORROW}, outbound={}, deliver=[DELIVER], disk_works=False)
+    assert (asked.event.outcome, asked.event.way) == ("noted", "memory")
+    assert len(asked.queue.jobs) == 1
+    assert asked.reply is not None
+    assert (asked.reply.ok, asked.reply.message) == (True, CALLBACK_UNKEPT)
 
 
 def test_what_cannot_be_kept_is_not_promised(tmp_path: Path) -> None:

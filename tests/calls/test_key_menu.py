@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from cordboard.agent_api.speech import Speech
 from cordboard.calls import events
 from cordboard.config.key_menu import KeyMenu
 from cordboard.tools.call_line import KeysWanted
@@ -84,6 +85,42 @@ def test_a_key_transfers_without_a_tool_of_the_agent(tmp_path: Path) -> None:
     assert stage.ended.reason == "transfer:sales"
     assert acts(stage) == [("transfer", "sales")]
     assert [target.name for target in stage.line.transfers] == ["sales"]
+
+
+class Slow(FakeAgent):
+    """Begins to speak a second after it was asked to."""
+
+    def say(self, speech: Speech) -> None:
+        asyncio.get_running_loop().call_later(1, super().say, speech)
+
+
+def test_the_sentence_of_a_transfer_is_heard_before_it(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        await press(stage, "1", 10)
+
+    words = "I put you through to sales."
+    options = {"options": {"1": {"transfer": "sales", "say": words}}}
+    stage = play_call(tmp_path, Slow, scenario, context={"keys": {**MENU, **options}})
+
+    assert stage.ended.reason == "transfer:sales"
+    assert words in [event.text for event in stage.of(events.Answering)]
+    assert not stage.of(events.CutOff)
+
+
+def test_a_sentence_that_nobody_speaks_holds_up_no_transfer(tmp_path: Path) -> None:
+    class Silent(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            """Say nothing."""
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        await press(stage, "1", 60)
+
+    options = {"options": {"1": {"transfer": "sales", "say": "One moment."}}}
+    stage = play_call(tmp_path, Silent, scenario, context={"keys": {**MENU, **options}})
+
+    assert stage.ended.reason == "transfer:sales"
 
 
 def test_a_refusal_of_the_firewall_is_told_and_the_call_goes_on(tmp_path: Path) -> None:

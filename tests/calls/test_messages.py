@@ -19,6 +19,7 @@ from cordboard.calls.messages import SAY_AGAIN
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.user_turns import HearingParts
+from cordboard.tools.builtin import MESSAGE_UNKEPT
 from cordboard_testkit.call_stage import CallStage, play_call
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_pipeline import (
@@ -45,14 +46,15 @@ POST = {"kind": "http", "url": "https://desk.example/messages", "method": "POST"
 
 
 class Queue:
-    """Keeps what is handed over, as a queue whose disk works."""
+    """Keeps what is handed over, as a queue whose disk works, or does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, disk_works: bool = True) -> None:
+        self._disk_works = disk_works
         self.jobs: list[PostCallJob] = []
 
     async def put(self, jobs: Iterable[PostCallJob]) -> bool:
         self.jobs += jobs
-        return True
+        return self._disk_works
 
 
 async def take(dialogue: FunctionDialogue, text: str) -> AsyncGenerator[str, None]:
@@ -69,9 +71,10 @@ def leave(
     *,
     message: Mapping[str, Any] | None = None,
     hang_up: bool = True,
+    disk_works: bool = True,
     **stage_parts: Any,
 ) -> tuple[CallStage, Queue]:
-    ear, queue = Ear(), Queue()
+    ear, queue = Ear(), Queue(disk_works=disk_works)
     context = stage_parts.pop("context", {})
 
     def agent() -> PipelineAgent:
@@ -137,6 +140,18 @@ def test_a_message_is_read_back_confirmed_and_handed_over(tmp_path: Path) -> Non
         ("agent", "Thank you, I have passed your message on."),
     ]
     assert not any("Yes, please." in hints for hints in ears[0].hints[:3]), "no yes or no is due"
+
+
+def test_a_message_that_only_memory_keeps_is_not_promised(tmp_path: Path) -> None:
+    async def scenario(talk: Talk) -> None:
+        await talk.says("The bicycle is ready.", then=6.0)
+        await talk.hears_out()
+        await talk.says("Yes, please.", then=4.0)
+
+    stage, queue = leave(tmp_path, scenario, disk_works=False)
+    assert len(queue.jobs) == 1
+    assert (taken(stage).outcome, taken(stage).written) == ("confirmed", False)
+    assert MESSAGE_UNKEPT in " ".join(event.text for event in stage.of(events.Answering))
 
 
 def test_a_message_is_recorded_in_a_call_that_is_not(tmp_path: Path) -> None:

@@ -335,6 +335,23 @@ def test_a_line_without_any_sound_is_greeted_too(tmp_path: Path) -> None:
     assert [event.text for event in stage.of(events.Answering)] == ["Good morning."]
 
 
+@pytest.mark.parametrize(
+    ("sound", "reason"),
+    [(tone(440, 2) + quiet(4), "ringback"), (tone(620, 6), "undecided")],
+    ids=["ringing", "an unknown tone"],
+)
+def test_what_never_becomes_an_answer_is_hung_up_on(
+    tmp_path: Path, sound: bytes, reason: str
+) -> None:
+    stage = play(tmp_path, answered(sound * 40), line())
+    assert ending(stage) == ("completed", reason)
+    assert not stage.of(events.Answering)
+    assert stage.line.hangups == ["normal"]
+    [result] = stage.line.results
+    assert (result.outcome, result.reason) == ("answered", reason)
+    assert result.duration_ms < 200_000
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 0.99, 1.01, 1.2, 1.9, 2.3, 4.0])
 def test_an_end_at_any_moment_leaves_nothing_behind(tmp_path: Path, seconds: float) -> None:
     """`play_call` checks what is left."""

@@ -127,6 +127,12 @@ class AgentAudioDone:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentBroke:
+    """The voice or the service failed within a sentence: the sentence gets no more sound. Another
+    connection or another agent may go on with another sentence."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolAsked:
     """The agent wants a tool run; the call answers with `Agent.answer_tool`."""
 
@@ -232,6 +238,7 @@ AgentEvent: TypeAlias = (
     | AgentWords
     | AgentAudio
     | AgentAudioDone
+    | AgentBroke
     | ToolAsked
     | ToolCancelled
     | OverlapBegan

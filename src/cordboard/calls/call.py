@@ -356,8 +356,12 @@ class Call:
             self.state = CallState.TRANSFERRING
             if self._reaching is not None:
                 self._reaching.settle()
+            if self._wordless is not None:
+                self._wordless.cancel()  # they may be talking with a human
         else:
             self.state = CallState.ENDING if self._ending.is_over else CallState.TALKING
+            if self._wordless is not None and not self._ending.is_over:
+                self._await_words()
             if self._agent_lost:
                 self._go_without_agent()
 
@@ -524,6 +528,7 @@ class Call:
 
         outlets = MenuOutlets(
             say,
+            partial(conversation.announce, interrupts=cuttable),
             self._first_key,
             self.line.transfer_after_speech,
             lambda text: self._ending.after_speech("completed", "agent_hangup", text),
@@ -607,6 +612,10 @@ class Call:
     def _key(self, key: str) -> None:
         conversation, keys = self._conversation, self._keys
         if conversation is None or keys is None:
+            return
+        if self.line.transfers.asks_a_human:
+            if conversation.press(key):
+                self._first_key()
             return
         conversation.key_pressed()
         # A surplus key of a secret answers no question.

@@ -3,8 +3,9 @@
     number ──firewall, do-not-call list──▶ time ──hours──▶ "You will be called back on ... Is that
     right?" ──yes──▶ the campaigns' queue, or the tools of `deliver` where the engine may not call
 
-Nothing is promised without a clear yes. The number is that of the caller's line; another one only
-where the operator allows it, since a caller may name a stranger's.
+Nothing is promised without a clear yes; where the disk fails, the caller hears that it is
+uncertain. The number is that of the caller's line; another one only where the operator allows it,
+since a caller may name a stranger's.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Callbacks:
         said = time.isoformat(timespec="minutes") if time is not None else ""
         parts.ledger.record(events.CallbackRequested(outcome or "failed", wanted, said, about, way))
         now = parts.now().astimezone(ZoneInfo(settings.zone)).isoformat(timespec="minutes")
-        return CallbackResult(outcome or "failed", wanted, said, now)
+        return CallbackResult(outcome or "failed", wanted, said, now, way != "memory")
 
     async def _judged(
         self, settings: CallbackSettings, number: str
@@ -120,7 +121,7 @@ class Callbacks:
 
     async def _note(
         self, settings: CallbackSettings, promise: PromisedCall
-    ) -> Literal["queue", "post", ""]:
+    ) -> Literal["queue", "post", "memory", ""]:
         """Put a promise where it is kept; return the way, empty if there is none."""
         parts, config = self._parts, self._parts.config
         if parts.book is not None and config.outbound.enabled:
@@ -135,9 +136,8 @@ class Callbacks:
             "about": parts.outbox.redacted(promise.about),
             "asked_at": parts.now().isoformat(timespec="seconds"),
         }
-        if not settings.deliver or not await parts.outbox.put(settings.deliver, CALLBACK, facts):
-            return ""
-        return "post"
+        kept = settings.deliver and await parts.outbox.put(settings.deliver, CALLBACK, facts)
+        return "post" if kept == "disk" else kept or ""
 
     def _variables(self, promise: PromisedCall) -> dict[str, str]:
         context = self._parts.config.contexts.get(promise.context)

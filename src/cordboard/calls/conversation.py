@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -24,6 +25,7 @@ from cordboard.agent_api.agent import (
     Agent,
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentEnded,
     AgentEvent,
     AgentFailed,
@@ -67,6 +69,8 @@ log = structlog.get_logger()
 
 MAX_TROUBLES = 5
 """Most troubles of one kind of an agent in a call's ledger; all are counted."""
+ANNOUNCEMENT_SECONDS = 30.0
+"""Longest wait for the sentence before a transfer by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,14 +369,21 @@ class Conversation:
 
     async def tell(self, text: str) -> None:
         """Say a sentence in a consultation; returns when it was heard, or will not be."""
-        over = self._loop.create_future()
+        over = asyncio.Event()
+        self.speech.say(Speech(text, "approval", partial(_set_when_over, over)))
+        await over.wait()
 
-        def changed(speech: Speech) -> None:
-            if speech.over and not over.done():
-                over.set_result(None)
-
-        self.speech.say(Speech(text, "approval", changed))
-        await over
+    async def announce(self, text: str, *, interrupts: bool) -> None:
+        """Have the agent say a sentence of the key menu (`say_besides`); returns when it was heard,
+        or will not be, after `ANNOUNCEMENT_SECONDS` at the latest."""
+        over = asyncio.Event()
+        changed = partial(_set_when_over, over)
+        self.say_besides(Speech(text, "menu", changed, interrupts=interrupts))
+        try:
+            async with asyncio.timeout(ANNOUNCEMENT_SECONDS):
+                await over.wait()
+        except TimeoutError:
+            log.warning("announcement_late", limit=ANNOUNCEMENT_SECONDS)
 
     def hush(self) -> None:
         """Take back the sound that is not heard yet."""
@@ -443,10 +454,12 @@ class Conversation:
                 self.tools.cancel(ask_id)
             case OverlapBegan() | OverlapDismissed() | Interrupted():
                 self._follow_overlap(event)
-            case Used() | AgentTrouble() | AgentFailed() | AgentEnded():
+            case Used() | AgentTrouble() | AgentBroke() | AgentFailed() | AgentEnded():
                 self._note_agent(event)
 
-    def _note_agent(self, event: Used | AgentTrouble | AgentFailed | AgentEnded) -> None:
+    def _note_agent(
+        self, event: Used | AgentTrouble | AgentBroke | AgentFailed | AgentEnded
+    ) -> None:
         match event:
             case Used(usage):
                 self._endings.used(usage)
@@ -457,9 +470,12 @@ class Conversation:
                 self._troubles[what] += 1
                 if self._troubles[what] <= MAX_TROUBLES:
                     self._ledger.record(events.Trouble(f"agent_{what}", self._mask(detail)))
+            case AgentBroke():
+                self.playout.broke()
             case AgentFailed(reason, kind):
                 if kind == INTERNAL:
                     self._metrics.internal_error("agent")
+                self.playout.broke()
                 self._give_up(self._mask(reason))
             case AgentEnded(reason):
                 self._endings.ended(reason)
@@ -496,7 +512,7 @@ class Conversation:
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)
-                self.understood = self.understood or bool(text and not self._said_by)
+                self.understood = self.understood or (bool(text) and not self._said_by)
                 self._floor.caller_text(turn, text)
                 self._watch.caller_text(text)
                 if not self._floor.caller_waits:
@@ -596,3 +612,8 @@ class Conversation:
                     self.confirmation.interrupted()
                     self._overlap.interrupt(at, self._agent.interrupted)
                     self._watch.caller_cut_in(owes_answer=self._floor.caller_cut_in())
+
+
+def _set_when_over(over: asyncio.Event, speech: Speech) -> None:
+    if speech.over:
+        over.set()

@@ -670,7 +670,8 @@ class MessageTaken(LedgerEvent):
     """Begin of the message in that file."""
     to_ms: int = 0
     written: bool = False
-    """True if it was on the disk, in the queue of the steps after calls."""
+    """True if it was on the disk, in the queue of the steps after calls; False for one that was
+    handed over in memory only (the disk failed), and where nothing was handed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -687,7 +688,8 @@ class CallbackRequested(LedgerEvent):
     about: str
     """The caller's concern, in the agent's words."""
     way: str = ""
-    """`queue`: the engine calls; `post`: the tools of `deliver` got it."""
+    """`queue`: the engine calls; `post`: it is on the disk for the tools of `deliver`; `memory`:
+    for them, too, but lost if the engine stops first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -742,7 +744,8 @@ class Ended(LedgerEvent):
     `transferred` (in the PBX, not by the engine); `engine_stopped`, `engine_killed`;
     `agent_failed`, `media_failed` (the audio never started), `media_lost`, `asterisk_lost`,
     `line_failed` or `internal_error`. Outbound: `voicemail_message` (it was left), `voicemail`,
-    `machine`, `ivr`, `fax`, `intercept` or `busy_tone` answered and was hung up on; with
+    `machine`, `ivr`, `fax`, `intercept` or `busy_tone` answered and was hung up on; `ringback` or
+    `undecided` after three minutes without another answer, or without any; with
     `not_reached`, the outcome of `line.dialled`."""
     duration_ms: int
     cost: float | None = None

@@ -11,7 +11,7 @@ caller who is back from it hears why. While a key's transfer runs, other keys ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,6 +60,9 @@ class MenuOutlets:
 
     say: Callable[[str, bool], None]
     """`say(text, cuts)`: have the agent speak a sentence, in place of its answer or after it."""
+    announce: Callable[[str], Coroutine[None, None, None]]
+    """Have the agent speak a sentence in place of its answer; returns when it was heard, or will
+    not be."""
     cut: Callable[[], None]
     """Take back what the agent is saying: a caller who chose does not listen any more."""
     transfer: TransfersCaller
@@ -127,7 +130,7 @@ class CallKeyMenu:
     async def _pass_on(self, destination: str, announcement: str) -> None:
         """Transfer the caller; tell one who is back why. A task border."""
         if announcement:
-            self._call.say(announcement, True)
+            await self._call.announce(announcement)
         words = OUTCOME_WORDS["failed"]
         try:
             result = await self._call.transfer(destination, CHOSEN, by="engine")

@@ -6,8 +6,9 @@
 
 The agent's own recogniser writes the words, so it works with every agent. The queue is that of the
 steps after calls (`calls.post_call`): a message is on the disk before the caller hears that it was
-passed on, and each receiver gets it at least once. What the caller said is never lost because they
-hang up.
+passed on, and each receiver gets it at least once; if the disk fails, it is handed over in memory,
+and the caller hears that it may not arrive. What the caller said is never lost because they hang
+up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import datetime
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from cordboard.calls import events
 from cordboard.calls.binding import Binding
@@ -35,6 +36,10 @@ MOST_TRIES = 3
 """A caller who has said no to this many readings does not want it sent."""
 SAY_AGAIN = "Please say your message again, and press the hash key when you have said all."
 READ_BACK = "Your message is: {text}. Shall I send it?"
+
+Kept: TypeAlias = Literal["disk", "memory", ""]
+"""Where something is until its receivers have it; empty in a test call, in which nothing is handed
+over."""
 
 
 def sentences(config: Config) -> Iterator[str]:
@@ -67,10 +72,10 @@ class Outbox:
 
     async def put(
         self, steps: tuple[PostCallStep, ...], name: str, facts: Mapping[str, Any]
-    ) -> bool:
-        """Hand `facts` over to these steps, as {name.FACT}. True if they are on the disk."""
+    ) -> Kept:
+        """Hand `facts` over to these steps, as {name.FACT}."""
         if self._queue is None:
-            return False
+            return ""
         seal = self._ledger.seal
         call = FinishedCall(
             self._call_id,
@@ -82,7 +87,8 @@ class Outbox:
             time.time(),
             seal.key_id if seal is not None else "",
         )
-        return await self._queue.put(jobs_of(call, steps, {name: dict(facts)}))
+        written = await self._queue.put(jobs_of(call, steps, {name: dict(facts)}))
+        return "disk" if written else "memory"
 
 
 @dataclass(slots=True)
@@ -168,7 +174,7 @@ class Messages:
             outcome = "empty"
         elif yes is False:
             outcome = "rejected"
-        written = False
+        kept: Kept = ""
         path, from_ms, to_ms = draft.clip
         if outcome in ("confirmed", "unconfirmed"):
             facts = {
@@ -180,10 +186,10 @@ class Messages:
                 "from_ms": from_ms,
                 "to_ms": to_ms,
             }
-            written = await self._outbox.put(settings.deliver, MESSAGE, facts)
+            kept = await self._outbox.put(settings.deliver, MESSAGE, facts)
         self._ledger.record(
-            events.MessageTaken(outcome, text, about, tries, path, from_ms, to_ms, written)
+            events.MessageTaken(outcome, text, about, tries, path, from_ms, to_ms, kept == "disk")
         )
         if draft.words.ended_by == "gone":
             raise LineGone("the caller has hung up")
-        return MessageResult(outcome, text)
+        return MessageResult(outcome, text, kept != "memory")

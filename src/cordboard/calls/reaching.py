@@ -4,7 +4,7 @@
          ├─▶ voicemail ──▶ after the beep: the message, then the end
          ├─▶ screening ──▶ who calls and why; the agent goes on ──▶ human: the announcements
          ├─▶ menu ──▶ the order's keys, step by step; then judged anew
-         └─▶ fax, announcement, busy tone ──▶ the end
+         └─▶ fax, announcement, busy tone; nothing of these in three minutes ──▶ the end
 
 Until the opening is decided the agent hears nothing and says nothing. After a greeting the judging
 goes on for 15 s beside the agent: what turns out to be a machine gets the message, not the agent.
@@ -37,6 +37,11 @@ from cordboard.speech.answer.phrases import Answer, asks_to_wait
 
 log = structlog.get_logger()
 
+OPENING_SECONDS = 180.0
+"""Longest time from the answer to the opening: time for a menu of several steps, or for a forwarded
+call that rings on."""
+UNDECIDED = "undecided"
+"""Reason of a call that ends without any verdict."""
 BEEP_SECONDS = 30.0
 """Longest wait for a voicemail's beep, or for the end of a recording."""
 MESSAGE_SECONDS = 60.0
@@ -149,7 +154,13 @@ class Reaching:
         self._sound = sound
         self._ear = AnswerEar(sound, self._hear, self._loop.time())
         sound.add(self._ear)
-        return await self._open()
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                return await self._open()
+        except TimeoutError:
+            told = self._told.answer.value if self._told is not None else UNDECIDED
+            self._ending.end("completed", told)
+            return None
 
     def watch(self, conversation: Conversation, announce: Callable[[], None]) -> None:
         """Go on judging beside the agent, which has begun to greet. `announce()` has the

@@ -377,6 +377,10 @@ MESSAGE_WORDS: Mapping[MessageOutcome, str] = {
     "rejected": "I have not sent a message.",
     "empty": "I did not hear a message.",
 }
+MESSAGE_UNKEPT = (
+    "I have passed your message on, but I cannot be sure that it arrives. Please call again if you "
+    "hear nothing."
+)
 READ_BACK_MS = 120_000
 """Covers the reading of a message, and the caller's answer."""
 
@@ -408,9 +412,11 @@ class TakeMessage:
             result = await run.line.take_message(str(arguments.get("about", "")))
         except LineError:
             raise ToolError("Sorry, I cannot take a message now.") from None
-        status = Status.OK if result.outcome in ("confirmed", "unconfirmed") else Status.ERROR
+        passed_on = result.outcome in ("confirmed", "unconfirmed")
+        unkept = passed_on and not result.kept
+        words = MESSAGE_UNKEPT if unkept else MESSAGE_WORDS[result.outcome]
         data = {"outcome": result.outcome, "text": result.text}
-        return ToolResult(status, MESSAGE_WORDS[result.outcome], data)
+        return ToolResult(Status.OK if passed_on else Status.ERROR, words, data)
 
 
 CALLBACK_WORDS: Mapping[CallbackOutcome, str] = {
@@ -424,6 +430,10 @@ CALLBACK_WORDS: Mapping[CallbackOutcome, str] = {
     "not_confirmed": "I have not noted a call-back.",
     "failed": "Sorry, I could not note that.",
 }
+CALLBACK_UNKEPT = (
+    "I have noted that, but I cannot be sure that you will be called. Please call again if nobody "
+    "calls."
+)
 CALLBACK_MS = 120_000
 """Covers the question, its repetition, and the caller's answers."""
 
@@ -472,7 +482,9 @@ class RequestCallback:
         noted = result.outcome == "noted"
         data = {"outcome": result.outcome, "at": result.at, "now": result.now}
         status = Status.OK if noted else Status.ERROR
-        return ToolResult(status, CALLBACK_WORDS[result.outcome], data)
+        unkept = noted and not result.kept
+        words = CALLBACK_UNKEPT if unkept else CALLBACK_WORDS[result.outcome]
+        return ToolResult(status, words, data)
 
 
 class SendEmail:

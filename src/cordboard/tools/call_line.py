@@ -85,6 +85,8 @@ class MessageResult:
     outcome: MessageOutcome
     text: str
     """The caller's words, without what records may not have."""
+    kept: bool = True
+    """False if it was passed on in memory only: it is lost if the engine stops first."""
 
 
 CallbackOutcome: TypeAlias = Literal[
@@ -120,6 +122,8 @@ class CallbackResult:
     """The promised time, in ISO 8601."""
     now: str
     """The time now, in the zone of the promises."""
+    kept: bool = True
+    """False if it was noted in memory only: it is lost if the engine stops first."""
 
 
 class CallLine(Protocol):

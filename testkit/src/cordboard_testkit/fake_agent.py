@@ -46,6 +46,7 @@ class FakeAgent:
 
     def __init__(self, script: Script | None = None) -> None:
         self._script = script
+        self._voice = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._asks: dict[str, asyncio.Future[ToolReply]] = {}
         self.start_seconds = 0.0
@@ -158,9 +159,10 @@ class FakeAgent:
         for sentence in sentences:
             speech = sentence if isinstance(sentence, Speech) else None
             text = sentence.text if isinstance(sentence, Speech) else sentence
-            self.emit(AgentText(turn, text, asyncio.get_running_loop().time(), speech))
-            await asyncio.sleep(VOICE)
-            self.emit(AgentAudio(turn, b"\x01\x01" * (8 * MS_PER_WORD * len(text.split()))))
+            async with self._voice:  # sentences never mix
+                self.emit(AgentText(turn, text, asyncio.get_running_loop().time(), speech))
+                await asyncio.sleep(VOICE)
+                self.emit(AgentAudio(turn, b"\x01\x01" * (8 * MS_PER_WORD * len(text.split()))))
         if done:
             self.emit(AgentAudioDone(turn))
 

@@ -84,6 +84,25 @@ def fails(agent: FakeAgent, reason: str = "lost", kind: FailureKind = "dropped")
     agent.emit(AgentFailed(reason, kind))
 
 
+class Hoarse(FakeAgent):
+    """Its voice fails within the first sentence of the greeting, which it says no more."""
+
+    def __init__(self, share: float) -> None:
+        """`share`: the part of the sentence that is heard, 0 to 1."""
+        super().__init__()
+        self._share = share
+
+    async def _follow(self) -> None:
+        assert self.session is not None
+        first, *others = self.session.opening
+        self.emit(AgentText(0, first, 0.0))
+        if self._share:
+            self.emit(AgentAudio(0, b"\x01\x01" * round(8000 * self._share)))
+            await asyncio.sleep(0.3)
+        fails(self)
+        await self.speak(0, *others)
+
+
 async def hang_up(agent: FakeAgent, turn: int = 0) -> None:
     await agent.ask("hangup_call", {"reason": "done"}, turn)
     await agent.speak(turn)
@@ -705,3 +724,40 @@ def test_a_note_is_in_the_prompt_of_each_agent_that_takes_over(tmp_path: Path) -
     told = [session.prompt, *chain.fake("b").notes]
     assert ["Offer Thursday." in "".join(told), "Be brief." in "".join(told)] == [True, True]
     assert chain.fake("a").notes == ["Offer Thursday."]
+
+
+# Announcements
+
+ANNOUNCED = {
+    "disclosure": "I am a machine.",
+    "recording": {"enabled": True, "consent": "This call is recorded."},
+}
+
+
+def announced(stage: CallStage) -> dict[str, bool]:
+    """Whether each announcement is known to be heard."""
+    unheard = {event.kind: False for event in stage.of(events.AnnouncementUnheard)}
+    return unheard | {event.kind: True for event in stage.of(events.AnnouncementHeard)}
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_what_a_failed_voice_did_not_say_is_not_proven_heard(tmp_path: Path, share: float) -> None:
+    for name, make in (("alone", lambda: Hoarse(share)), ("last", Chain(Hoarse(share)))):
+        stage = play_call(tmp_path / name, make, context=ANNOUNCED)
+        assert announced(stage) == {"disclosure": False, "consent": False}
+        assert stage.ended.reason == "agent_failed"
+
+
+def test_the_next_agent_s_announcements_count(tmp_path: Path) -> None:
+    """It greets anew if the caller has heard nothing."""
+    stage = play_call(tmp_path, Chain(Hoarse(0), FakeAgent(hang_up)), context=ANNOUNCED)
+    assert announced(stage) == {"disclosure": True, "consent": True}
+
+
+def test_the_next_agent_s_words_complete_no_broken_announcement(tmp_path: Path) -> None:
+    async def second(agent: FakeAgent) -> None:
+        await agent.speak(0, "I am back.")
+        await hang_up(agent)
+
+    stage = play_call(tmp_path, Chain(Hoarse(0.5), FakeAgent(second)), context=ANNOUNCED)
+    assert announced(stage) == {"disclosure": False, "consent": False}

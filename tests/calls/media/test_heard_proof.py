@@ -104,3 +104,24 @@ def test_an_agent_that_takes_over_begins_anew(caller: Caller) -> None:
     caller.hear()
     assert [why for _, why in caller.told] == ["heard", "heard"]
     assert caller.digests[0] == sha256(b"the second").hexdigest()
+
+
+def test_a_sentence_whose_voice_fails_does_not_count(caller: Caller) -> None:
+    caller.say(DISCLOSURE, b"machine")
+    caller.proof.sentence(CONSENT, of_agent=True)
+    caller.proof.sound(b"reco")
+    caller.proof.broke()
+    caller.say("Good morning.", b"later")
+    caller.hear()
+    assert caller.told == [("consent", "other_words"), ("disclosure", "heard")]
+
+
+def test_it_counts_once_it_is_spoken_whole(caller: Caller) -> None:
+    caller.proof.sentence(DISCLOSURE, of_agent=True)
+    caller.proof.sound(b"mach")
+    caller.proof.broke()
+    caller.say(DISCLOSURE, b"machine")
+    caller.say(CONSENT, b"recorded")
+    caller.hear()
+    assert [why for _, why in caller.told] == ["heard", "heard"]
+    assert caller.digests[0] == sha256(b"machine").hexdigest()

@@ -49,6 +49,7 @@ def play(
     script: Callable[[FakeAgent], Awaitable[None]] = asks,
     make_line: Callable[[], FakeLine] = FakeLine,
     context: dict[str, Any] | None = None,
+    firewall: dict[str, Any] | None = None,
     **destination: Any,
 ) -> CallStage:
     """A call whose agent transfers; `part` acts for the others once the human is called. The
@@ -72,6 +73,7 @@ def play(
         scenario,
         make_line=make_line,
         context=context,
+        firewall=firewall,
         sales={**ATTENDED, **destination},
     )
     assert all(leg.closed and not leg.live for leg in stage.line.legs)
@@ -283,6 +285,94 @@ def test_the_human_hangs_up_and_the_caller_is_back_in_the_same_conversation(tmp_
     assert reply.data["caller_is_back"]
     assert stage.history().turns[1].answer[-1] == "You are back with me after sales."
     assert ending(stage) == ("completed", "caller_hangup")
+
+
+def test_the_human_s_keys_are_not_the_caller_s(tmp_path):
+    recording = {"enabled": True, "consent": "Press 7 to be recorded.", "consent_key": "7"}
+    menu = {"prompt": "Press 7 for nothing.", "options": {"7": {"say": "Nothing."}}}
+
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        leg.answer()
+        await asyncio.sleep(0.02)
+        media(stage).press("7")  # before they are asked
+        await asyncio.sleep(6)
+        media(stage).press("1")
+        await asyncio.sleep(5)
+
+    context = {"recording": recording, "keys": menu}
+    stage = play(tmp_path, part, context=context, record=True)
+    assert stage.of(events.Transferred)[0].ok
+    assert not stage.of(events.Key)
+    assert not stage.of(events.RecordingStarted)
+    agent = stage.agent
+    assert isinstance(agent, FakeAgent)
+    assert agent.keys == []
+
+
+def test_a_caller_who_talks_with_a_human_is_not_hung_up_on_as_wordless(tmp_path):
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        await rings_and_answers(stage, leg)
+        await stage.agent.caller_says(2, "Who is it?")  # type: ignore[attr-defined]
+        media(stage).press("1")
+        await asyncio.sleep(300)
+        assert (stage.line.place, leg.live) == ("party", True)
+        leg.leave()
+        await asyncio.sleep(15)
+        assert stage.call.state == "talking", "who is back has all the time again"
+
+    firewall = {"incoming": {"wordless_after_ms": 20_000}}
+    stage = play(tmp_path, part, firewall=firewall, return_on_hangup=True)
+    assert ending(stage) == ("completed", "caller_silent")
+
+
+async def gives_up(agent: FakeAgent) -> None:
+    """Ask for the transfer, and give it up: the caller speaks into the sentence before it."""
+    await agent.speak(1, "I will ask sales.")
+    ask_id, _ = agent.begin_ask("transfer", WANTS, 1)
+    await asyncio.sleep(0.5)
+    agent.cancel_ask(ask_id)
+
+
+def test_a_caller_who_interrupts_the_announcement_is_not_cut_off_the_human(tmp_path):
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        leg.ring()
+        await asyncio.sleep(20)
+        leg.answer()
+        await asyncio.sleep(10)
+        media(stage).press("1")
+        await asyncio.sleep(900)
+        assert (stage.line.place, leg.live) == ("party", True)
+        leg.leave()
+        await asyncio.sleep(0.1)
+        assert stage.line.place == "agent"
+
+    stage = play(tmp_path, part, script=gives_up, return_on_hangup=True)
+    assert steps(stage)[-3:] == ["joined", "returning", "over"]
+    agent = stage.agent
+    assert isinstance(agent, FakeAgent)
+    (late,) = agent.late
+    assert "You are back with me after sales." in late.text
+
+
+@pytest.mark.parametrize("talks", [False, True])
+def test_a_transfer_that_takes_too_long_brings_the_caller_back(tmp_path, monkeypatch, talks):
+    monkeypatch.setattr("cordboard.tools.builtin.LONGEST_TALK_MS", 120_000)
+
+    async def part(stage: CallStage, leg: FakeLeg) -> None:
+        leg.ring()
+        if talks:
+            leg.answer()
+            await asyncio.sleep(10)
+            media(stage).press("1")
+        await asyncio.sleep(130)
+        assert (stage.line.place, leg.live) == ("agent", False)
+        assert stage.call.state == "talking"
+
+    stage = play(tmp_path, part, script=gives_up, ring_ms=120_000)
+    assert ending(stage) == ("completed", "caller_hangup")
+    assert steps(stage)[-1] == "over"
+    (transfer,) = stage.of(events.Transferred)
+    assert (transfer.ok, transfer.outcome) == (talks, "accepted" if talks else "cancelled")
 
 
 def test_a_warm_transfer_introduces_all_three(tmp_path):

@@ -112,6 +112,20 @@ async def test_giving_up_does_not_stop_what_changes_the_world() -> None:
     assert [late.status for _, _, late in stage.log.late_replies] == [Status.OK]
 
 
+@pytest.mark.parametrize("gave_up_after", [1, 100])
+def test_giving_up_leaves_a_long_tool_the_time_that_it_needs(gave_up_after: float) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        tool = booking(seconds=500, limits=Limits(timeout_ms=600_000))
+        stage = Stage(tool)
+        await give_up(stage, gave_up_after)
+        await asyncio.sleep(600)
+        assert (tool.finished, tool.cancelled) == (1, 0)
+        assert [late.status for _, _, late in stage.log.late_replies] == [Status.OK]
+
+    scenario()
+
+
 @pytest.mark.parametrize("effects", [Effects.READ_ONLY, Effects.IDEMPOTENT])
 def test_everything_else_is_stopped(effects: Effects) -> None:
     @in_virtual_time

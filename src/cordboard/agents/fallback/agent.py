@@ -24,6 +24,7 @@ from cordboard.agent_api.agent import (
     Agent,
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentEvent,
     AgentFailed,
     AgentSession,
@@ -351,9 +352,10 @@ class FallbackAgent:
         return session is not None and not self._speaks and session.speaking()
 
     def _end_what_was_said(self) -> None:
-        """End the turn that was being spoken; it answers no turn of the caller and ends with its
-        agent."""
+        """End the sentence that was being spoken, and its turn, which ends with its agent unless
+        the caller waits for the answer."""
         said = self._conversation
+        self._emit(AgentBroke())
         if said.open_turn is not None and not (said.owes_answer or self._nothing_said()):
             self._emit(AgentAudioDone(said.open_turn))
 

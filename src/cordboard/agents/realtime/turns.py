@@ -15,6 +15,7 @@ from typing import Protocol
 from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentEvent,
     AgentSession,
     AgentText,
@@ -398,6 +399,8 @@ class Turns:
         though the model was not yet sure of that; so is one that was only a sentence of the
         engine, which a new connection does not repeat."""
         late, given, turn = self._late, self._given, self._answer_turn
+        if turn is not None:
+            self._tell(AgentBroke())
         if late is not None and self._answer_turn == self.turn:
             self.owes = False  # the late answer is told again; nothing else was owed
         self._close()

@@ -1,9 +1,10 @@
 """The proof that a caller has heard announcements to their end: the AI disclosure, the consent.
 
 They are the first words of a call, so the proof follows the beginning of the agent's speech: once
-the spoken sentences have all words of an announcement, the playout marks that place, and the mark
-is only reached if the caller has heard everything before it. An announcement that is cut, or that a
-service speaks in other words, is not proven. Pure, but for its callbacks.
+the spoken sentences have all words of an announcement, and all their sound is written, the playout
+marks that place, and the mark is only reached if the caller has heard everything before it. An
+announcement that is cut, whose voice fails, or that a service speaks in other words, is not proven.
+Pure, but for its callbacks.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class HeardProof:
         self._text = ""
         self._counts = False
         self._sound = sha256()
+        self._whole = self._text, self._sound
+        """Words and sound before the latest sentence."""
 
     @property
     def over(self) -> bool:
@@ -56,6 +59,7 @@ class HeardProof:
             return
         if self._text and not self._before and self._begins_anew(text):
             self._text, self._sound = "", sha256()  # another agent has taken over
+        self._whole = self._text, self._sound.copy()
         self._text += f" {text}"
 
     def grow(self, text: str) -> None:
@@ -67,6 +71,12 @@ class HeardProof:
         """Note the sound of the sentence; a fraction of a microsecond for each frame."""
         if self._counts and self._open:
             self._sound.update(sound)
+
+    def broke(self) -> None:
+        """Note that the voice failed within the sentence: it does not count."""
+        if self._counts and self._open:
+            self._text, self._sound = self._whole
+            self._counts = False
 
     def spoken(self, mark: Callable[[Callable[[], None]], None]) -> None:
         """Note that all sound of the sentence is written; `mark` calls back when it is heard."""

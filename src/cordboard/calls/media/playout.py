@@ -190,6 +190,8 @@ class Playout:
 
     def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
         """Begin a sentence of `turn`; `speech` is given if it is the engine's own."""
+        if self._sentences and not self._sentences[-1].first:
+            self.broke()
         self.sentence_done()
         following = _Sentence(turn, text, speech, now := self._written_ms(), now)
         if turn != self._turn:
@@ -208,7 +210,7 @@ class Playout:
         latest = self._sentences[-1] if self._sentences else None
         if latest is None or latest.whole:
             return
-        if self._proof is not None and latest.of_agent:
+        if self._proof is not None and latest.of_agent and latest.first:
             self._prove(self._proof)
         if latest.speech is None:
             return
@@ -217,6 +219,11 @@ class Playout:
             self.when_heard(latest.speech.finish)
         else:
             latest.speech.cut()
+
+    def broke(self) -> None:
+        """Note that the latest sentence gets no more sound, though it may lack some."""
+        if self._proof is not None:
+            self._proof.broke()
 
     def grow(self, turn: int, text: str) -> None:
         """Add words to the sentence that is being written. Ignored if it was cut."""

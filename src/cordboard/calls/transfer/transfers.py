@@ -116,6 +116,12 @@ class Transfers:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation, self._sound = conversation, sound
 
+    @property
+    def asks_a_human(self) -> bool:
+        """True during an attended transfer: a key that reaches the agent is the human's. (The
+        caller's goes to the transfer.)"""
+        return self._attended is not None
+
     def agent_failed(self) -> bool:
         """Note that the agent cannot continue. True if that must wait: the caller is elsewhere, or
         on the way back."""
@@ -286,6 +292,10 @@ class _Attended:
             if not parts.ending.is_over:
                 await leg.back()  # the caller is not left with music
             raise
+        except asyncio.CancelledError:
+            if not parts.ending.is_over:
+                await self._come_back(leg)
+            raise
         finally:
             await leg.close()
             self._sound.suspend(False)
@@ -298,6 +308,17 @@ class _Attended:
         """Bring the caller back, unless they talk with the human already."""
         if self._machine.state is not State.JOINED:
             self._take(Cancelled())
+
+    async def _come_back(self, leg: SecondLeg) -> None:
+        """Bring the caller back from a transfer that was cancelled. Closing drops the human."""
+        try:
+            await leg.back()
+        except LineError as error:
+            log.warning("caller_not_back", destination=self._name, error=str(error))
+        self._take(Cancelled())
+        self._take(Done(Do.BACK))
+        if self._machine.result is not None:
+            self._record(self._machine.result)
 
     async def _consult(self) -> ConsultationResult:
         self._follow(self._machine.start(self._loop.time()))

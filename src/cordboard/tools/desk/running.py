@@ -9,9 +9,10 @@ from then on its timeout and its fillers count. While this run or one of its ste
 question, both stand still.
 
 The fate of a run without waiting asks, or of one that takes too long, depends on its effects.
-Read-only and idempotent runs are cancelled. One that changes the world continues, for
-`LATE_SECONDS` at most: half a booking is worse than a late one. Its result is then reported as
-late, unless another ask waits for it by then.
+Read-only and idempotent runs are cancelled. One that changes the world continues, because half a
+booking is worse than a late one: for `LATE_SECONDS` after its timeout; for its timeout, or
+`LATE_SECONDS` if that is longer, once no ask waits. Its result is then reported as late, unless
+another ask waits for it by then.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from cordboard.tools.tool import (
 )
 
 LATE_SECONDS = 60.0
-"""Longest time that a run that changes the world continues without a waiting ask."""
+"""Time that a run that changes the world has at least to continue without a waiting ask."""
 SERVER_MARGIN = 0.2
 """Seconds added for an MCP tool, which enforces its timeout itself, so that the server's breaker
 learns of it: by then the tool has reported it."""
@@ -256,15 +257,17 @@ class Run:
         if self._overdue or self._stopped:
             return
         if self.goes_on:
-            self._go_on()
+            # A talk with a human lasts as long after the agent has given up waiting for its end.
+            self._go_on(max(LATE_SECONDS, self._patience))
             return
         self.stop()
         await asyncio.wait({self.task}, timeout=CLEAN_UP_SECONDS)
 
-    def _go_on(self) -> None:
-        """Continue without waiting asks; fillers stop, since the caller waits for nothing."""
+    def _go_on(self, seconds: float) -> None:
+        """Continue without waiting asks, `seconds` at most; fillers stop, since the caller waits
+        for nothing."""
         self._overdue = True
-        self._deadline.start(LATE_SECONDS)
+        self._deadline.start(seconds)
         self._fillers.stop()
 
     def _too_slow(self) -> None:
@@ -272,7 +275,7 @@ class Run:
         if self._overdue or not self.goes_on:
             self.stop()
         else:
-            self._go_on()
+            self._go_on(LATE_SECONDS)
         words = self.spec.speech.errors.timeout
         message = speech.spoken_error(words) if words else TOO_SLOW
         self._answer(ToolResult(Status.TIMEOUT, message))
