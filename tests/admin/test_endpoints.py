@@ -80,15 +80,15 @@ async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> N
     unknown = await browser.post(path, {"destination": "+49900123456"})
     assert (unknown.status_code, "known: desk" in unknown.text) == (422, True)
     assert (await browser.post(path, {"destination": "desk"})).status_code == 200
-    assert call.line.moved_to == ["desk"]
+    assert call.operator.asked == [("transfer", "desk")]
     assert room.entries()[-1]["detail"] == {"destination": "desk"}
-    call.line.failure = KeyError("desk")
+    call.operator.failure = KeyError("desk")
     newer = await browser.post(path, {"destination": "desk"})
     assert (newer.status_code, "newer than the call" in newer.text) == (422, True)
-    call.line.failure = TransferFailed("extension 200 is busy")
+    call.operator.failure = TransferFailed("extension 200 is busy")
     failed = await browser.post(path, {"destination": "desk"})
     assert (failed.status_code, "is busy" in failed.text) == (409, True)
-    call.line.failure = None
+    call.operator.failure = None
     call.state = CallState.TRANSFERRING
     again = await browser.post(path, {"destination": "desk"})
     assert (again.status_code, code(again)) == (409, "not_now")

@@ -237,6 +237,11 @@ async def test_an_operator_takes_a_call_over(hotline):
     await until(lambda: len(HUMANS.calls_for(caller)) == 2)
     there = HUMANS.calls_for(caller)[1]
     there.answer()
+    await there.hear_speech(after=0.0)
+    await there.hear_silence(700)
+    heard = " ".join([await hotline.speech.understand(part) for part in there.utterances_heard()])
+    assert "press" in heard, heard
+    there.press("1")
     await taking
     caller.line.say(noise(5))
     there.say(noise(6))

@@ -117,7 +117,7 @@ export const words = {
     takeOver: (to: string) => `Take over at ${to}`,
     takeOverTitle: (to: string) => `Take the call over at ${to}?`,
     takeOverAbout:
-      "The agent stops, the caller hears music, and the phone rings. Who answers it has the caller. If nobody does, the agent goes on.",
+      "The agent stops, the caller hears music, and the phone rings. Who answers it takes the caller by the key 1. If nobody does, the agent goes on.",
     tookOver: (to: string) => `The caller is connected with ${to}`,
     noDestinations: "No destinations are configured",
     flag: "Flag",

@@ -74,14 +74,11 @@ async def hang_up(ask: Ask) -> Done:
 async def transfer(ask: Ask) -> Done:
     """Transfer the caller, once the agent's present sentence is over.
 
-    Answers when the telephone system has taken over; an error leaves the call as it is.
+    Answers when the telephone system has taken over; 409 if it has not, or the dialplan hands the
+    caller back: the caller is with the agent.
     """
-
-    async def move(call: Call, destination: str) -> None:
-        # Blind, whatever the destination's mode: an attended one may take as long as a talk.
-        await call.line.transfer_after_speech(destination, by="operator", attended=False)
-
-    return await _move(ask, move)
+    # Blind, whatever the destination's mode: an attended one may take as long as a talk.
+    return await _move(ask, lambda call, destination: call.operator.transfer(destination))
 
 
 async def take_over(ask: Ask) -> Done:

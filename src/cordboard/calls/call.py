@@ -233,8 +233,8 @@ class Call:
             self._binding.context.listening,
             lambda: self.state is CallState.TALKING,
             self.firewall.confirmed_by,
+            self.line,
             secret_keys=self._secret_keys,
-            take_over=self.line.take_over,
         )
 
     def _make_costs(self) -> CallCosts:

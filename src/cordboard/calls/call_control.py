@@ -100,10 +100,12 @@ class CallControl:
             raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
         return await self.transfers.run(destination, reason, blind=not attended)
 
+    async def transfer_by_operator(self, destination: str) -> TransferResult:
+        """See `calls.operator.OperatorLine`."""
+        return await self.transfer_after_speech(destination, by="operator", attended=False)
+
     def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
-        """Connect the caller with the phone of a person who watches; `joined` is called when they
-        talk. The coroutine returns at the end of it. What is refused beforehand raises at once,
-        as in `transfer_after_speech`."""
+        """See `calls.operator.OperatorLine`."""
         if destination not in self._destinations:
             raise KeyError(destination)
         decision = self._firewall.transfer(destination, "operator")

@@ -352,10 +352,16 @@ class Conversation:
             self.hush()
             self._asked(answered=True)
 
-    async def brief(self, text: str, again: str, *, needs_key: bool) -> bool | None:
-        """Ask the other party of a consultation, who is with the agent now, for a yes or a no."""
+    async def brief(
+        self, text: str, again: str, *, needs_key: bool, expects_key: bool
+    ) -> bool | None:
+        """Ask the other party of a consultation, who is with the agent now, for a yes or a no
+        (`Confirmation.ask`)."""
         self._said_by = "human"
-        return (await self.confirmation.ask(text, again, needs_key=needs_key)).yes
+        answer = await self.confirmation.ask(
+            text, again, needs_key=needs_key, expects_key=expects_key
+        )
+        return answer.yes
 
     async def tell(self, text: str) -> None:
         """Say a sentence in a consultation; returns when it was heard, or will not be."""

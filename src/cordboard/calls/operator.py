@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import structlog
 
@@ -32,7 +32,17 @@ BACK = "I am still here."
 TAKEN = 10.0
 """Seconds for which `say` waits for the sentence to begin."""
 
-TakesOver: TypeAlias = Callable[[str, Joined], Coroutine[Any, Any, TransferResult]]
+
+class OperatorLine(Protocol):
+    """The call's line, as operators use it (`calls.call_control.CallControl`)."""
+
+    async def transfer_by_operator(self, destination: str) -> TransferResult:
+        """Transfer the caller, blind. Raises as `take_over`."""
+
+    def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
+        """Connect the caller with a person's phone; `joined` is called when they talk. The
+        coroutine returns at the end of it. Raises `LineError` at once if it is refused, and
+        `KeyError` for a destination that the call does not know."""
 
 
 class OperatorControl:
@@ -46,13 +56,13 @@ class OperatorControl:
         listening: Listening,
         talking: Callable[[], bool],
         verified: Callable[[str], None],
+        line: OperatorLine,
         *,
         secret_keys: bool,
-        take_over: TakesOver,
     ) -> None:
         """`talking`: the agent has started and the call does not end. `verified(who)` notes that
-        a person vouches for the caller. `secret_keys`: a tool of the
-        call may ask for secret keys. `take_over`: see `CallControl.take_over`."""
+        a person vouches for the caller. `secret_keys`: a tool of the call may ask for secret
+        keys."""
         self._agent = agent
         self._ending = ending
         self._ledger = ledger
@@ -60,7 +70,7 @@ class OperatorControl:
         self._talking = talking
         self._verified = verified
         self._delay = SECRET_DELAY if secret_keys else DELAY
-        self._take_over = take_over
+        self._line = line
         self._taking: asyncio.Task[TransferResult] | None = None
         """The latest take-over: until caller and operator have ended their talk."""
         self._conversation: Conversation | None = None
@@ -132,6 +142,16 @@ class OperatorControl:
         """Vouch for the caller, for tools that need a verified one (`step_up`)."""
         self._verified(who)
 
+    async def transfer(self, destination: str) -> None:
+        """Send the caller into the dialplan. Returns when they have left for good; one who is
+        handed back, or was not sent because the destination is closed, goes on with the agent.
+        Raises as `take_over`."""
+        result = await self._line.transfer_by_operator(destination)
+        if result.away:
+            self._tell_back()
+        if result.returned and result.outcome != "accepted":
+            raise LineError(f"not transferred: {result.outcome}")
+
     async def take_over(self, destination: str, who: str) -> None:
         """Ring this phone while the caller hears music, and connect both; the agent leaves.
 
@@ -142,23 +162,27 @@ class OperatorControl:
         if conversation.floor.caller_waits:
             raise LineError("the caller is being asked something, or has the call on hold")
         joined: asyncio.Future[None] = loop.create_future()
-        work = self._take_over(destination, lambda: joined.set_result(None))
+        work = self._line.take_over(destination, lambda: joined.set_result(None))
         self._ledger.record(events.OperatorTakeover(who, destination))
         conversation.take(Interrupted(loop.time()))
         taking = self._taking = loop.create_task(work, name="takeover")
-        taking.add_done_callback(lambda _: self._tell_back(taking, conversation))
+        taking.add_done_callback(self._taken)
         await asyncio.wait((taking, joined), return_when=asyncio.FIRST_COMPLETED)
         if not joined.done():
             raise LineError(f"not taken over: {taking.result().outcome}")
 
-    def _tell_back(self, taking: asyncio.Task[TransferResult], conversation: Conversation) -> None:
-        """Tell a caller who is with the agent again so."""
+    def _taken(self, taking: asyncio.Task[TransferResult]) -> None:
         error = None if taking.cancelled() else taking.exception()
         if error is not None:
             log.warning("takeover_failed", error=repr(error))
+        if not taking.cancelled():
+            self._tell_back()
+
+    def _tell_back(self) -> None:
+        """Tell a caller who is with the agent again so."""
         ends = self._ending.is_over or self._ending.says_farewell
-        if not (taking.cancelled() or ends):
-            conversation.say_besides(Speech(BACK, "operator"))
+        if not ends and self._conversation is not None:
+            self._conversation.say_besides(Speech(BACK, "operator"))
 
     async def ended(self) -> None:
         """Wait for the end of a take-over: the call is over, and ends it."""

@@ -83,8 +83,12 @@ def _ignore() -> None:
 def sentences(config: Config) -> Iterator[str]:
     """Yield the sentences of attended transfers that are known in advance."""
     for destination in config.destinations.values():
+        if destination.mode != "blind" or destination.takeover:
+            yield from (CALLER_GONE, BRIEFING_AGAIN)
         if destination.mode != "blind":
-            yield from (CALLER_GONE, BRIEFING_AGAIN, destination.introduction)
+            yield destination.introduction
+        if destination.takeover:
+            yield briefing_of(destination, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Transfers:
     ) -> TransferResult:
         """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
         continues. `blind`: whatever the destination's mode, because no agent can speak. `joined`:
-        a person who watches takes the call over, is not asked, and learns when they talk."""
+        a person who watches takes the call over, and learns when they talk."""
         parts, conversation, sound = self._parts, self._conversation, self._sound
         configured = parts.destinations[destination]
         if conversation is None or sound is None:
@@ -217,7 +221,7 @@ class Transfers:
         outcome = STATUSES.get(status, "failed")
         parts.ledger.record(events.TransferStep(name, "back", status))
         self._record(name, outcome, "" if outcome == "accepted" else status)
-        return TransferResult(outcome, returned=True)
+        return TransferResult(outcome, returned=True, away=True)
 
     def _record(self, name: str, outcome: TransferOutcome, detail: str = "") -> None:
         ok = outcome == "accepted"
@@ -246,11 +250,12 @@ class _Attended:
             ConsultationRules(
                 destination.ring_ms / 1000,
                 destination.briefing_ms / 1000,
-                asks=joined is None,
-                introduces=destination.mode == "warm",
+                introduces=destination.mode == "warm" and joined is None,
                 returns=destination.return_on_hangup,
             )
         )
+        self._is_takeover = joined is not None
+        """The other party is a person who watches the call."""
         self._joined = joined or _ignore
         self._leg: SecondLeg | None = None
         self._reason = ""
@@ -295,8 +300,9 @@ class _Attended:
         return TransferResult(result.outcome, returned=result.returned)
 
     def agent_failed(self) -> None:
-        """Bring the caller back, unless they talk with the human already."""
-        if self._machine.state is not State.JOINED:
+        """Bring the caller back, unless they talk with the human already, or one who watches takes
+        the call over: that needs no agent."""
+        if self._machine.state is not State.JOINED and not self._is_takeover:
             self._take(Cancelled())
 
     async def _consult(self) -> ConsultationResult:
@@ -412,10 +418,12 @@ class _Attended:
             self._parts.ledger.record(events.Trouble("recording", str(error)))
 
     async def _brief(self) -> None:
-        words = self._destination.briefing.replace("{reason}", self._reason)
         needs_key = self._destination.accept == "key"
         takes = await self._conversation.brief(
-            " ".join(words.split()), BRIEFING_AGAIN, needs_key=needs_key
+            briefing_of(self._destination, self._reason),
+            BRIEFING_AGAIN,
+            needs_key=needs_key,
+            expects_key=self._is_takeover,
         )
         self._take(Verdict(takes))
 
@@ -442,6 +450,11 @@ class _Attended:
             speaking.cancel()
             await asyncio.wait((speaking,))
         self._conversation.hush()
+
+
+def briefing_of(destination: TransferDestination, reason: str) -> str:
+    """Return the words to a person who has answered the phone of a destination."""
+    return " ".join(destination.briefing.replace("{reason}", reason).split())
 
 
 def target_of(name: str, destination: TransferDestination) -> TransferTarget:
