@@ -193,6 +193,13 @@ class LiveOperator:
     async def take_over(self, destination: str, who: str) -> None:
         self._ask("take_over", destination, who)
 
+    async def confer(self, destination: str, who: str, *, quiet: bool) -> None:
+        self._ask("confer", destination, who, *(["quiet"] if quiet else []))
+
+    async def whisper(self, text: str, who: str, to: str) -> bool:
+        self._ask("whisper", text, who, to)
+        return True
+
     def hang_up(self, reason: str, who: str) -> None:
         self._ask("hang_up", reason, who)
         self._call.end("completed", "operator_hangup")

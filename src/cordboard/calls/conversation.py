@@ -130,7 +130,8 @@ class Conversation:
         self.understood = False
         """True once the caller has said a word that was understood, or pressed a key."""
         self._said_by = ""
-        """`human` while a human is asked in a consultation; empty: the caller is with the agent."""
+        """`human` while a human is asked in a consultation, `conference` while an operator is on
+        the line too; empty: the caller is alone with the agent."""
         self._last_turn = 0
         """Number of the caller's last turn."""
         self._troubles: Counter[str] = Counter()
@@ -351,6 +352,18 @@ class Conversation:
             self._said_by = ""
             self.hush()
             self._asked(answered=True)
+
+    def confer(self, on: bool, *, quiet: bool, notice: str = "") -> None:
+        """Note that an operator has joined caller and agent, or has left. `quiet`: the agent falls
+        silent and answers no turn meanwhile. `notice` is spoken to all of them."""
+        if self._over or self._floor.ending:
+            return
+        if quiet:
+            self.consult(on)
+            self.hush()
+        self._said_by = "conference" if on else ""
+        if notice:
+            self.speech.say(Speech(notice, "approval" if quiet else "operator"))
 
     async def brief(
         self, text: str, again: str, *, needs_key: bool, expects_key: bool

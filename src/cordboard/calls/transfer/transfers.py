@@ -7,7 +7,6 @@ commands on the line (`calls.offer.SecondLeg`) and by the agent's voice, and han
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ from cordboard.calls.media.sound import CallSound
 from cordboard.calls.offer import (
     CallerKey,
     LineControl,
+    Party,
     PartyEvent,
     SecondLeg,
-    TransferTarget,
 )
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.calls.transfer.consultation import (
@@ -42,6 +41,7 @@ from cordboard.calls.transfer.consultation import (
     TimedOut,
     Verdict,
 )
+from cordboard.calls.transfer.destination import briefing_of, target_of, why_closed
 from cordboard.config.schema import Config
 from cordboard.config.tools.entry import BRIEFING_AGAIN, TransferDestination
 from cordboard.errors import (
@@ -58,8 +58,6 @@ log = structlog.get_logger()
 CALLER_GONE = "I am sorry, the caller has hung up. Goodbye."
 MOST_REASON = 300
 """Characters of the caller's concern that the human hears."""
-_FREE = ("NOT_INUSE", "RINGING")
-_IN_USE = ("INUSE", "BUSY", "RINGINUSE", "ONHOLD")
 
 STATUSES: Mapping[str, TransferOutcome] = {
     "ANSWER": "accepted", "CONTINUE": "accepted", "SUCCESS": "accepted",
@@ -120,6 +118,16 @@ class Transfers:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation, self._sound = conversation, sound
 
+    @property
+    def human(self) -> Party | None:
+        """The human who was called, while they are asked or talk with the caller."""
+        return self._attended.human if self._attended is not None else None
+
+    @property
+    def apart(self) -> bool:
+        """True while caller and human talk without the agent."""
+        return self._attended is not None and self._attended.joined
+
     def agent_failed(self) -> bool:
         """Note that the agent cannot continue. True if that must wait: the caller is elsewhere, or
         on the way back."""
@@ -144,8 +152,11 @@ class Transfers:
             await parts.ending.unless_over(conversation.heard_by_caller())
             if parts.ending.is_over:
                 raise LineGone("the call is over")
-            result = await self._closed(destination, configured)
-            if result is None:
+            closed = await why_closed(parts.control, configured)
+            if closed is not None:
+                result, detail = closed
+                self._record(destination, result.outcome, detail)
+            else:
                 parts.transferring(True)
                 attends = joined is not None or (configured.mode != "blind" and not blind)
                 if attends:
@@ -165,29 +176,6 @@ class Transfers:
             self._busy, self._attended = False, None
             parts.transferring(False)
         return result
-
-    async def _closed(self, name: str, destination: TransferDestination) -> TransferResult | None:
-        """Return the result if the destination cannot take a caller now. A state that cannot be
-        seen is not a free one."""
-        hours, detail = destination.hours, ""
-        outcome: TransferOutcome = "unavailable"
-        closed = hours is not None and not hours.cover(datetime.datetime.now().astimezone())
-        if closed:
-            detail = "outside its hours"
-        for device in () if closed else destination.devices:
-            try:
-                state = await self._parts.control.device_state(device)
-            except LineError as error:
-                outcome, detail = "failed", f"the state of {device} cannot be seen: {error}"
-                break
-            if state not in _FREE and not (device.startswith("Custom:") and state == "UNKNOWN"):
-                outcome = "busy" if state in _IN_USE else "unavailable"
-                detail = f"{device} is {state}"
-                break
-        if not detail:
-            return None
-        self._record(name, outcome, detail)
-        return TransferResult(outcome, returned=True, closed=closed)
 
     async def _send(
         self, conversation: Conversation, name: str, destination: TransferDestination
@@ -256,7 +244,7 @@ class _Attended:
         )
         self._is_takeover = joined is not None
         """The other party is a person who watches the call."""
-        self._joined = joined or _ignore
+        self._talk_began = joined or _ignore
         self._leg: SecondLeg | None = None
         self._reason = ""
         self._commands: deque[Do] = deque()
@@ -304,6 +292,17 @@ class _Attended:
         the call over: that needs no agent."""
         if self._machine.state is not State.JOINED and not self._is_takeover:
             self._take(Cancelled())
+
+    @property
+    def human(self) -> Party | None:
+        """The other party, once they have answered, as long as they are there."""
+        talks = self._machine.state in (State.BRIEFING, State.INTRODUCING, State.JOINED)
+        return self._leg if talks else None
+
+    @property
+    def joined(self) -> bool:
+        """True while caller and other party talk without the agent."""
+        return self._machine.state is State.JOINED
 
     async def _consult(self) -> ConsultationResult:
         self._follow(self._machine.start(self._loop.time()))
@@ -390,7 +389,7 @@ class _Attended:
                     return
                 case Do.JOIN:
                     await leg.join()
-                    self._joined()
+                    self._talk_began()
                     await self._record_talk(leg)
                 case Do.PART:
                     self._speak(command, partial(self._tell, command, CALLER_GONE))
@@ -450,26 +449,6 @@ class _Attended:
             speaking.cancel()
             await asyncio.wait((speaking,))
         self._conversation.hush()
-
-
-def briefing_of(destination: TransferDestination, reason: str) -> str:
-    """Return the words to a person who has answered the phone of a destination."""
-    return " ".join(destination.briefing.replace("{reason}", reason).split())
-
-
-def target_of(name: str, destination: TransferDestination) -> TransferTarget:
-    """Return the target of a configured destination."""
-    return TransferTarget(
-        name,
-        destination.type,
-        destination.target,
-        destination.context,
-        destination.priority,
-        destination.return_within_ms / 1000 if destination.returns else 0.0,
-        destination.endpoint,
-        destination.ring_ms / 1000,
-        destination.music,
-    )
 
 
 def _ending_of(result: ConsultationResult, name: str) -> tuple[str, str]:

@@ -165,8 +165,9 @@ class TransferDestination(Section):
     )
     takeover: bool = Field(
         False,
-        description="An operator may take live calls over to this phone by the admin port. Needs "
-        "`endpoint`; who answers is asked as for `attended` (`briefing`, `accept`).",
+        description="An operator may take live calls over to this phone, or join them from it, by "
+        "the admin port. Needs `endpoint`; who answers is asked as for `attended` (`briefing`, "
+        "`accept`; to join needs the key).",
     )
     music: str = Field("", pattern=DIALPLAN_CLASS, description="Music class; empty: the default.")
     record: bool = Field(
