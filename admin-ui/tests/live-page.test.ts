@@ -32,6 +32,8 @@ function row(call_id: string, more: Partial<LiveRow> = {}): LiveRow {
     queued_ms: 0,
     watched: 0,
     listened: 0,
+    human: "",
+    operator: "",
     ...more,
   };
 }

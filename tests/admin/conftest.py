@@ -155,18 +155,6 @@ class ShownView:
         return b""
 
 
-class LiveLine:
-    def __init__(self) -> None:
-        self.moved_to: list[str] = []
-        self.failure: Exception | None = None
-
-    async def transfer_after_speech(self, destination: str, *, by: str, attended: bool) -> None:
-        assert (by, attended) == ("operator", False)
-        if self.failure is not None:
-            raise self.failure
-        self.moved_to.append(destination)
-
-
 class LiveOperator:
     """Stands in for `OperatorControl`; the real one is tried in tests/calls/test_operator.py."""
 
@@ -200,8 +188,18 @@ class LiveOperator:
     def verify(self, who: str) -> None:
         self._ask("verify", who)
 
+    async def transfer(self, destination: str) -> None:
+        self._ask("transfer", destination)
+
     async def take_over(self, destination: str, who: str) -> None:
         self._ask("take_over", destination, who)
+
+    async def confer(self, destination: str, who: str, *, quiet: bool) -> None:
+        self._ask("confer", destination, who, *(["quiet"] if quiet else []))
+
+    async def whisper(self, text: str, who: str, to: str) -> bool:
+        self._ask("whisper", text, who, to)
+        return True
 
     def hang_up(self, reason: str, who: str) -> None:
         self._ask("hang_up", reason, who)
@@ -253,7 +251,6 @@ class LiveCall:
     recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
-    line: LiveLine = field(default_factory=LiveLine)
     ended: list[tuple[str, str]] = field(default_factory=list)
     operator: LiveOperator = field(init=False)
     started_at: datetime.datetime = field(

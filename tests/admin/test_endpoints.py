@@ -80,15 +80,15 @@ async def test_a_transfer_goes_to_a_configured_destination_only(room: Room) -> N
     unknown = await browser.post(path, {"destination": "+49900123456"})
     assert (unknown.status_code, "known: desk" in unknown.text) == (422, True)
     assert (await browser.post(path, {"destination": "desk"})).status_code == 200
-    assert call.line.moved_to == ["desk"]
+    assert call.operator.asked == [("transfer", "desk")]
     assert room.entries()[-1]["detail"] == {"destination": "desk"}
-    call.line.failure = KeyError("desk")
+    call.operator.failure = KeyError("desk")
     newer = await browser.post(path, {"destination": "desk"})
     assert (newer.status_code, "newer than the call" in newer.text) == (422, True)
-    call.line.failure = TransferFailed("extension 200 is busy")
+    call.operator.failure = TransferFailed("extension 200 is busy")
     failed = await browser.post(path, {"destination": "desk"})
     assert (failed.status_code, "is busy" in failed.text) == (409, True)
-    call.line.failure = None
+    call.operator.failure = None
     call.state = CallState.TRANSFERRING
     again = await browser.post(path, {"destination": "desk"})
     assert (again.status_code, code(again)) == (409, "not_now")
@@ -111,6 +111,43 @@ async def test_a_call_is_taken_over_to_a_phone_that_is_meant_for_it(room: Room) 
     call.operator.failure = LineError("not taken over: busy")
     failed = await browser.post(path, {"destination": "otto"})
     assert (failed.status_code, "busy" in failed.text) == (409, True)
+
+
+async def test_an_operator_joins_a_call_and_whispers_and_the_audit_has_no_words(
+    room: Room,
+) -> None:
+    room.add("otto", Role.OPERATOR, (), ("demo",))
+    room.add("vera", Role.VIEWER)
+    browser, call = room.browser("otto"), room.calls["call-demo"]
+    path, joins = "/calls/call-demo/conference", {"destination": "otto", "agent": "quiet"}
+    assert (await room.browser("vera").post(path, joins)).status_code == 403
+    other = await browser.post(path, {"destination": "desk"})
+    assert (other.status_code, "known: otto" in other.text) == (422, True)
+    wrong = await browser.post(path, {"destination": "otto", "agent": "loud"})
+    assert (wrong.status_code, "agent" in wrong.text) == (422, True)
+    assert (await browser.post(path, joins)).status_code == 200
+    assert call.operator.asked == [("confer", "otto", "otto", "quiet")]
+    assert (room.entries()[-1]["action"], room.entries()[-1]["detail"]) == (
+        "call.conference",
+        joins,
+    )
+    words = {"text": "Offer her a discount.", "to": "operator"}
+    whispered = await browser.post("/calls/call-demo/whisper", words)
+    assert (whispered.status_code, whispered.json()) == (200, {"state": "begun"})
+    assert call.operator.asked[-1] == ("whisper", "Offer her a discount.", "otto", "operator")
+    last = room.entries()[-1]
+    assert (last["action"], last["detail"]) == (
+        "call.whisper",
+        {"characters": 21, "to": "operator"},
+    )
+    call.operator.failure = LineError("not joined: machine")
+    failed = await browser.post(path, {"destination": "otto"})
+    assert (failed.status_code, "machine" in failed.text) == (409, True)
+    call.operator.failure = LineError("there is no human on the line")
+    refused = await browser.post("/calls/call-demo/whisper", {"text": "Hello."})
+    assert (refused.status_code, "no human" in refused.text) == (409, True)
+    outside = await browser.post("/calls/call-sales/conference", {"destination": "nowhere"})
+    assert outside.status_code == 404
 
 
 async def test_the_engine_shows_its_state_without_the_calls(room: Room) -> None:

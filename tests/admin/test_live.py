@@ -155,6 +155,7 @@ async def test_a_row_tells_who_watches_and_listens_and_how_much_sound_waits(
     rows = await watching(viewer(room), topic="calls")
     (row,) = (await rows.frame())["snapshot"]
     quiet = {"transport": "asterisk", "test": False, "queued_ms": 0, "watched": 0, "listened": 0}
+    quiet |= {"human": "", "operator": ""}
     assert {name: row[name] for name in quiet} == quiet
     follower = await watching(viewer(room), topic="call", call="one")
     assert (await rows.frame())["rows"] == [{"call_id": "one", "watched": 1}]
@@ -163,6 +164,22 @@ async def test_a_row_tells_who_watches_and_listens_and_how_much_sound_waits(
     call.conversation.playout.queued_ms = 1_000
     follower.send({"op": "unsubscribe", "id": 1})
     assert (await rows.frame())["rows"] == [{"call_id": "one", "watched": 0}]
+
+
+async def test_a_row_tells_who_else_is_on_the_line(room: Room, calls: Calls) -> None:
+    calls.begin("one")
+    calls.take("one", 100, events.TransferStep("anna", "ringing"))
+    rows = await watching(viewer(room), topic="calls")
+    (row,) = (await rows.frame())["snapshot"]
+    assert (row["human"], row["operator"]) == ("", "")
+    for event, changed in (
+        (events.TransferStep("anna", "briefing"), {"human": "anna"}),
+        (events.ConferenceStep("otto", "joined"), {"operator": "otto"}),
+        (events.TransferStep("anna", "returning"), {"human": ""}),
+        (events.ConferenceStep("otto", "over"), {"operator": ""}),
+    ):
+        calls.take("one", 200, event)
+        assert (await rows.frame())["rows"] == [{"call_id": "one", **changed}]
 
 
 async def test_many_changes_between_two_looks_are_one_frame(
@@ -224,7 +241,7 @@ OPEN_FIELDS = {
     "context", "provider", "tools", "missing_tools", "problems", "steps", "why", "kind", "ask_id",
     "name", "tool", "parent", "answer", "by", "status", "path", "format", "destination", "model",
     "amounts", "currency", "where", "outcome", "trial", "said_by", "who", "act",
-    "rule", "proof", "direction", "step", "at", "way",
+    "rule", "proof", "direction", "step", "at", "way", "agent", "to",
 }  # fmt: skip
 """Texts and data of events that are shown to everyone; `error` is that of a refused offer."""
 

@@ -35,6 +35,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/api-keys"): {"label": "bot", "permissions": ["calls.read"]},
     ("POST", "/calls/{call_id}/transfer"): {"destination": "desk"},
     ("POST", "/calls/{call_id}/takeover"): {"destination": "otto"},
+    ("POST", "/calls/{call_id}/conference"): {"destination": "otto", "agent": "quiet"},
+    ("POST", "/calls/{call_id}/whisper"): {"text": "Be kind.", "to": "human"},
     ("POST", "/calls/{call_id}/say"): {"text": "Please hold."},
     ("POST", "/calls/{call_id}/hint"): {"text": "Offer Thursday."},
     ("POST", "/config/check"): {},

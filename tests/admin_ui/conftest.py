@@ -92,14 +92,14 @@ def build(
     elsewhere: Elsewhere, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Hotel]]:
     """Makes hotels and starts them; `bulk=10_000` invents that many calls besides, `asterisk` is
-    theirs."""
+    theirs, and `phone` a number of it from which operators take calls over."""
     if not (ASSETS / INDEX).exists():
         pytest.fail("the interface is not built; run make admin-ui", pytrace=False)
     history, password, hotels = history_of_today(), hash_of_password(), []
 
-    def built(bulk: int = 0, asterisk: AsteriskInstance | None = None) -> Hotel:
+    def built(bulk: int = 0, asterisk: AsteriskInstance | None = None, phone: str = "") -> Hotel:
         folder = tmp_path_factory.mktemp("hotel")
-        hotel = build_hotel(folder, history, elsewhere, password, bulk, asterisk)
+        hotel = build_hotel(folder, history, elsewhere, password, bulk, asterisk, phone)
         hotels.append(hotel)
         hotel.start()
         return hotel

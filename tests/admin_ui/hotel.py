@@ -226,9 +226,11 @@ def build_hotel(
     password: str,
     bulk: int = 0,
     asterisk: AsteriskInstance | None = None,
+    phone: str = "",
 ) -> Hotel:
     """Make a hotel, not started, with a copy of the history and `bulk` invented calls besides. With
-    an Asterisk browsers may call the extensions that lead to the engine."""
+    an Asterisk browsers may call the extensions that lead to the engine; `phone`: a number of it,
+    the destination `anna`, from which operators take calls over."""
     hotel = Hotel(folder, history / "lines", elsewhere, password)
     skipped = shutil.ignore_patterns("index.sqlite3*", "open")
     shutil.copytree(history / "calls", folder / "calls", ignore=skipped)
@@ -248,6 +250,9 @@ def build_hotel(
         ari = f"{{url: '{asterisk.ari_url}', password: {asterisk.ari_password}}}"
         changes["default_provider: local"] = f"default_provider: local\nasterisk: {ari}"
         changes["data: admin"] = f"data: admin, extensions: {EXTENSIONS}"
+    if phone:
+        anna = f"anna: {{target: '{phone}', endpoint: PJSIP/phone-{phone}, takeover: true}}"
+        changes["    destinations:\n"] = f"    destinations:\n      {anna}\n"
     write_site(folder, changes)
     with hotel.accounts() as accounts:
         for name, role, grants, scope in PEOPLE.values():

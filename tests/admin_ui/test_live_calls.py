@@ -138,6 +138,8 @@ def live_row(number: int) -> dict[str, Any]:
         "queued_ms": 0,
         "watched": 0,
         "listened": 0,
+        "human": "",
+        "operator": "",
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cordboard.agent_api.agent import AgentFailed
 from cordboard.agent_api.speech import Speech
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.vad import VoiceActivityBank
@@ -18,7 +19,7 @@ from cordboard.calls.dtmf import EARLY, TONE_AFTER, TONE_BEFORE
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.operator import BACK
 from cordboard.calls.recording.listening import DELAY, HEADER, SECRET_DELAY, Listener
-from cordboard.errors import LineError, LineGone
+from cordboard.errors import LineError, LineGone, TransferFailed
 from cordboard.speech.turns.profiles import TurnProfile
 from cordboard.speech.user_turns import HearingParts
 from cordboard_testkit.call_stage import CallStage, play_call
@@ -340,7 +341,12 @@ def test_what_is_muted_for_a_recording_is_never_heard_by_a_listener(
     assert audible or call.forbidden
 
 
-PHONE = {"endpoint": "PJSIP/6001", "takeover": True, "ring_ms": 5_000}
+PHONE = {
+    "endpoint": "PJSIP/6001",
+    "takeover": True,
+    "ring_ms": 5_000,
+    "briefing": "For you. {reason} Press 1 or 2.",
+}
 
 
 async def talk(agent: FakeAgent) -> None:
@@ -356,6 +362,9 @@ def test_an_operator_takes_a_call_over_and_the_agent_leaves(tmp_path: Path) -> N
         leg.ring()
         assert (stage.line.place, stage.call.state) == ("hold", "transferring")
         leg.answer()
+        await asyncio.sleep(6)
+        assert (stage.line.place, leg.party_hears) == ("hold", "agent"), "who answers is asked"
+        media_of(stage).press("1")
         await taking
         assert (stage.line.place, leg.party_hears) == ("party", "caller")
         await asyncio.sleep(600)
@@ -366,8 +375,78 @@ def test_an_operator_takes_a_call_over_and_the_agent_leaves(tmp_path: Path) -> N
     assert stage.ended.reason == "transfer:sales"
     assert stage.of(events.OperatorTakeover) == [events.OperatorTakeover("otto", "sales")]
     assert len(stage.of(events.BargedIn)) == 1, "the agent falls silent at once"
-    assert stage.agent.said == [], "nobody is asked"
-    assert stage.line.legs[0].operations == ["hold", "dial", "join", "drop"]
+    assert stage.agent.said == ["For you. Press 1 or 2."]
+    assert stage.line.legs[0].operations == ["hold", "dial", "brief", "join", "drop"]
+
+
+@pytest.mark.parametrize("by", ["mailbox", "key"])
+def test_only_a_person_at_the_phone_takes_a_call_over(tmp_path: Path, by: str) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
+        await stage.line.dialled.wait()
+        leg = stage.line.legs[0]
+        leg.answer()
+        await asyncio.sleep(6)
+        if by == "key":
+            media_of(stage).press("2")
+        else:
+            await media_of(stage).say(speech(3000))
+        with pytest.raises(LineError, match="declined" if by == "key" else "machine"):
+            await taking
+        assert (leg.live, stage.line.place) == (False, "agent")
+        await asyncio.sleep(5)
+        stage.line.caller_hangs_up()
+
+    stage = play_call(tmp_path, FakeAgent, scenario, sales=PHONE)
+    assert stage.ended.reason == "caller_hangup"
+    assert stage.agent.said[-1] == BACK
+
+
+def test_a_call_is_taken_over_from_an_agent_that_cannot_speak(tmp_path: Path) -> None:
+    class Mute(FakeAgent):
+        def say(self, speech: Speech) -> None:
+            """Say nothing, ever."""
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
+        await stage.line.dialled.wait()
+        conversation = stage.call.conversation
+        assert conversation is not None
+        conversation.take(AgentFailed("the service is gone"))
+        stage.line.legs[0].answer()
+        await asyncio.sleep(2)
+        media_of(stage).press("1")
+        await taking
+        assert stage.line.place == "party"
+        stage.line.caller_hangs_up()
+
+    stage = play_call(tmp_path, Mute, scenario, sales=PHONE)
+    assert stage.ended.reason == "transfer:sales"
+
+
+def test_a_caller_whom_the_dialplan_hands_back_to_an_operator_is_told_so(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(2)
+        stage.line.refuse_transfer = TransferFailed("the dialplan has no 6001")
+        with pytest.raises(LineError, match="has no 6001"):
+            await stage.call.operator.transfer("sales")
+        assert (stage.call.state, stage.agent.said) == ("talking", [])
+        stage.line.refuse_transfer = None
+        stage.line.away = asyncio.get_running_loop().create_future()
+        moving = asyncio.ensure_future(stage.call.operator.transfer("sales"))
+        await asyncio.sleep(30)
+        stage.line.away.set_result("TIMEOUT")
+        with pytest.raises(LineError, match="no_answer"):
+            await moving
+        await asyncio.sleep(5)
+        stage.line.caller_hangs_up()
+
+    queue = {"type": "queue", "returns": True}
+    stage = play_call(tmp_path, FakeAgent, scenario, sales=queue)
+    assert stage.ended.reason == "caller_hangup"
+    assert stage.agent.said == [BACK]
 
 
 @pytest.mark.parametrize("end", ["busy", "silent", "caller"])
@@ -418,6 +497,8 @@ def test_the_engine_stops_while_an_operator_talks_with_the_caller(tmp_path: Path
         taking = asyncio.ensure_future(stage.call.operator.take_over("sales", "otto"))
         await stage.line.dialled.wait()
         stage.line.legs[0].answer()
+        await asyncio.sleep(6)
+        media_of(stage).press("1")
         await taking
         stage.call.end("shutdown", "engine_stopped")
 

@@ -15,7 +15,12 @@ import pytest_asyncio
 
 from cordboard.calls.events import (
     Answering,
+    ConferenceStep,
+    Heard,
+    Key,
     KeyChosen,
+    OperatorWhisper,
+    RecordingStarted,
     Silence,
     Transferred,
     TransferStep,
@@ -29,6 +34,7 @@ from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.sip.incoming import IncomingCall
 from cordboard_testkit.timeline import RATE
 
+from .bank import channels
 from .conftest import Caller, Hotline, OpenHotline
 from .side_by_side import SideBySide
 
@@ -50,6 +56,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "warm": {"mode": "warm", "introduction": "You are both on the line now."},
     "keyed": {},
     "watched": {"takeover": True},
+    "whispered": {},
     "storm": {"return_on_hangup": True, "ring_ms": 4_000},
 }
 """A context, and its only destination: all of them are one phone."""
@@ -76,6 +83,12 @@ def attended(tree: dict[str, Any]) -> None:
                 }
             },
         }
+    tree["contexts"]["joined"] = {
+        **tree["contexts"]["to-taken"],
+        "conference": {"notice": "{name} has joined the call."},
+        "recording": {"enabled": True},
+    }
+    places["mailbox"] = {**places["watched"], "briefing_ms": 5_000}
     tree["contexts"]["by-key"] = {
         "greeting": "Order desk.",
         "tools": ["hangup_call"],
@@ -153,6 +166,17 @@ async def step(caller: Caller, name: str) -> None:
         return True if name in steps else None
 
     await caller.hotline.seen(look, f"the step {name}")
+
+
+async def conference(caller: Caller, name: str) -> None:
+    """Until the conference is at this step."""
+    call_id = await caller.call_id()
+
+    def look() -> bool | None:
+        steps = [e.step for e in caller.hotline.of(call_id) if isinstance(e, ConferenceStep)]
+        return True if name in steps else None
+
+    await caller.hotline.seen(look, f"the step {name} of the conference")
 
 
 async def takes(caller: Caller) -> IncomingCall:
@@ -237,6 +261,11 @@ async def test_an_operator_takes_a_call_over(hotline):
     await until(lambda: len(HUMANS.calls_for(caller)) == 2)
     there = HUMANS.calls_for(caller)[1]
     there.answer()
+    await there.hear_speech(after=0.0)
+    await there.hear_silence(700)
+    heard = " ".join([await hotline.speech.understand(part) for part in there.utterances_heard()])
+    assert "press" in heard, heard
+    there.press("1")
     await taking
     caller.line.say(noise(5))
     there.say(noise(6))
@@ -248,6 +277,140 @@ async def test_an_operator_takes_a_call_over(hotline):
     assert (await caller.line.ended()).by == "them"
     history = await caller.history()
     assert (history.outcome, history.reason) == ("transferred", "transfer:watched")
+
+
+def among(sound: Any, heard: Any) -> bool:
+    """True if it was heard, also where others spoke at the same time."""
+    return came_through(sound, heard, alike=0.6)
+
+
+async def joins(hotline: Hotline, caller: Caller, **how: Any) -> IncomingCall:
+    """An operator joins the caller's call by the key; this is their phone."""
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    before = len(HUMANS.calls_for(caller))
+    joining = asyncio.ensure_future(call.operator.confer("watched", "otto", **how))
+    async with explained(caller):
+        await until(lambda: len(HUMANS.calls_for(caller)) > before)
+        there = HUMANS.calls_for(caller)[before]
+        there.answer()
+        await there.hear_speech(after=0.0)
+        await there.hear_silence(700)
+        asked = " ".join(
+            [await hotline.speech.understand(part) for part in there.utterances_heard()]
+        )
+        assert "press" in asked, asked
+        there.press("1")
+        await joining
+    return there
+
+
+@together
+async def test_an_operator_joins_caller_and_agent_and_leaves_again(hotline):
+    caller = await hotline.dial("ctx-joined")
+    await caller.greeted_to_the_end()
+    before = await caller.heard()
+    there = await joins(hotline, caller, quiet=False)
+    async with explained(caller):
+        notice = await caller.event(Answering, 2)
+        assert notice.text == "watched has joined the call."
+        await caller.line.hear_speech()
+        await caller.line.hear_silence(700)
+        heard = (await caller.heard()).removeprefix(before)
+        assert "joined" in heard, "the caller is told who joins"
+        assert "press" not in heard, "the question is for the operator alone"
+        caller.line.say(noise(11))
+        await caller.line.said()
+        await there.hear_silence(300)
+        assert among(noise(11), there.heard_in_order())
+        there.say(noise(12))
+        await there.said()
+        await caller.line.hear_silence(300)
+        assert among(noise(12), caller.line.heard_in_order())
+        there.press("1")  # no key of the caller's
+        there.hangup()
+        await conference(caller, "over")
+        await caller.say("Goodbye.")
+        assert (await caller.line.ended()).by == "them", "the agent goes on"
+    assert not [each for each in hotline.of(await caller.call_id()) if isinstance(each, Key)]
+    assert (await caller.history()).reason == "agent_hangup"
+    await hotline.engine.calls_recorded()
+    started = await caller.event(RecordingStarted)
+    kept, _ = channels(hotline.folder / started.path, started.rate)
+    assert among(noise(11), kept)
+    assert among(noise(12), kept), "the recording has the operator, too"
+
+
+@together
+async def test_a_quiet_agent_leaves_the_talk_to_caller_and_operator(hotline):
+    caller = await hotline.dial("ctx-joined")
+    await caller.greeted_to_the_end()
+    there = await joins(hotline, caller, quiet=True)
+    async with explained(caller):
+        await caller.line.hear_speech()
+        await caller.line.hear_silence(700)
+        await caller.say("Goodbye.")
+        heard = await caller.event(Heard)
+        assert heard.said_by == "conference"
+        there.say(noise(13))
+        await there.said()
+        await caller.line.hear_silence(300)
+        assert among(noise(13), caller.line.heard_in_order())
+        there.hangup()
+        await conference(caller, "over")
+        await caller.say("Goodbye.")
+        assert (await caller.line.ended()).by == "them", "the agent answers again"
+    assert len([e for e in hotline.of(await caller.call_id()) if isinstance(e, Heard)]) >= 2
+
+
+@together
+async def test_a_mailbox_joins_no_call_and_the_caller_hears_nothing_of_it(hotline):
+    caller = await hotline.dial("ctx-joined")
+    await caller.greeted_to_the_end()
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    joining = asyncio.ensure_future(call.operator.confer("mailbox", "otto", quiet=False))
+    there = await HUMANS.rings_for(caller)
+    there.answer()
+    there.say(noise(14))
+    with pytest.raises(LineError, match="machine"):
+        await joining
+    assert (await there.ended()).by == "them"
+    assert not among(noise(14), caller.line.heard_in_order())
+    caller.line.hangup()
+    await caller.history()
+
+
+@together
+async def test_words_for_the_human_are_heard_by_them_alone(hotline):
+    caller = await asks(hotline, "whispered")
+    there = await takes(caller)
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    async with explained(caller):
+        since = await caller.line.hear_silence(700)
+        before = len(caller.line.heard_segments())
+        assert await call.operator.whisper("Offer her a discount.", "otto", "human")
+        await there.hear_speech(after=since)
+        await there.hear_silence(700)
+        heard = [await hotline.speech.understand(part) for part in there.utterances_heard(since)]
+        assert "discount" in " ".join(heard), heard
+        assert len(caller.line.heard_segments()) == before, "the caller hears no sound of it"
+        assert await call.operator.whisper("Offer her a discount.", "otto", "human")
+        caller.line.say(noise(15))
+        there.say(noise(17))
+        await asyncio.gather(caller.line.said(), there.said())
+        await there.hear_silence(700)
+        assert among(noise(15), there.heard_in_order()), "they go on hearing the caller"
+        assert came_through(noise(17), caller.line.heard_in_order()), "and the caller them"
+        whispers = [e for e in hotline.of(await caller.call_id()) if isinstance(e, OperatorWhisper)]
+        assert len(whispers) == 2
+        third = await joins(hotline, caller, quiet=False)
+        third.say(noise(16))
+        await third.said()
+        await asyncio.gather(caller.line.hear_silence(300), there.hear_silence(300))
+        assert among(noise(16), there.heard_in_order()), "the human hears the operator"
+        assert among(noise(16), caller.line.heard_in_order()), "so does the caller"
+    caller.line.hangup()
+    await asyncio.gather(there.ended(), third.ended())
+    assert (await caller.history()).outcome == "transferred"
 
 
 @together
@@ -354,7 +517,42 @@ async def storm(hotline: Hotline, seed: int) -> str:
     return (await caller.event(Transferred)).outcome
 
 
+async def storm_of_three(hotline: Hotline, seed: int) -> str:
+    """One conference in which all hang up at random moments, some amid words for one of them."""
+    chance = random.Random(seed)
+    caller = await hotline.dial("ctx-orders")
+    await caller.greeted_to_the_end()
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    joining = asyncio.ensure_future(
+        call.operator.confer("watched", "otto", quiet=chance.random() < 0.5)
+    )
+    there = await HUMANS.rings_for(caller)
+    await asyncio.sleep(chance.choice([0.0, 0.01, chance.random()]))
+    acts = [there.answer, partial(there.press, "1"), there.hangup, caller.line.hangup]
+    if chance.random() < 0.3:
+        acts[2:] = reversed(acts[2:])
+    whispering = None
+    for act in acts[chance.randint(0, 1) :]:
+        with contextlib.suppress(CallOver):
+            act()
+        await asyncio.sleep(chance.choice([0.0, 0.002, chance.uniform(0, 2)]))
+        if joining.done() and whispering is None:
+            whispers = call.operator.whisper("Nobody will hear all of this.", "otto", "operator")
+            whispering = asyncio.ensure_future(whispers)
+    ends = await asyncio.gather(joining, *filter(None, (whispering,)), return_exceptions=True)
+    assert all(isinstance(end, LineError | bool | None) for end in ends), ends
+    await caller.history()
+    return str(ends[0])
+
+
 async def test_random_hang_ups_on_a_real_asterisk_leave_nothing(hotline):
     outcomes = await asyncio.gather(*(storm(hotline, seed) for seed in range(16)))
     await assert_line_clean(hotline.asterisk)
     assert len(set(outcomes)) > 1, outcomes
+
+
+async def test_random_hang_ups_of_three_leave_nothing(hotline):
+    outcomes = await asyncio.gather(*(storm_of_three(hotline, seed) for seed in range(16)))
+    await assert_line_clean(hotline.asterisk)
+    assert len(set(outcomes)) > 1, outcomes
+    assert "None" in outcomes, "some have joined"

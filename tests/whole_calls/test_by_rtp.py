@@ -12,6 +12,8 @@ from cordboard.calls.events import AudioStarted, Key, ToolCalled
 from cordboard_testkit.free_ports import free_port_range
 from cordboard_testkit.leaks import LeakSnapshot
 from cordboard_testkit.patience import until
+from cordboard_testkit.sip import SipPhone
+from cordboard_testkit.sip.incoming import IncomingCall
 
 from .bank import bank, keys_once_and_a_recording
 
@@ -148,3 +150,46 @@ async def test_a_codec_that_cannot_be_used_is_told_at_the_start(open_hotline):
     with pytest.raises(Exception, match=r"asterisk\.codec: slin16 cannot be used.*g722"):
         async with open_hotline(by_rtp("slin16")):
             pass
+
+
+def an_operators_phone(tree):
+    """An operator's phone, from which calls may be joined."""
+    by_rtp()(tree)
+    phone = {"target": "6031", "endpoint": "PJSIP/phone-6031", "takeover": True}
+    tree["tools"]["transfer"]["destinations"]["otto"] = phone
+
+
+async def test_three_hear_each_other_and_words_for_one_of_them_leave_no_port(
+    open_hotline, asterisk
+):
+    async with SipPhone("otto", answers=False) as phone:
+        await asterisk.connect_phone("6031", phone.address)
+        async with open_hotline(an_operators_phone) as hotline, nothing_left(hotline):
+            caller = await hotline.dial("ctx-weather")
+            await caller.greeted_to_the_end()
+            operator = hotline.engine.registry.calls[await caller.call_id()].operator
+            joining = asyncio.ensure_future(operator.confer("otto", "otto", quiet=False))
+            await until(lambda: bool(phone.calls))
+            (there,) = phone.calls.values()
+            assert isinstance(there, IncomingCall)
+            there.answer()
+            await there.hear_speech(after=0.0)
+            there.press("1")
+            await joining
+            await there.hear_silence(700)
+            assert await operator.whisper("Tell him the wind.", "otto", "operator")
+            await there.hear_speech()
+            await there.hear_silence(700)
+            heard = len(caller.line.heard_segments())
+            assert await operator.say("Hello to both of you.", "otto")
+            await until(lambda: len(caller.line.heard_segments()) > heard)
+            await asyncio.gather(caller.line.hear_silence(700), there.hear_silence(700))
+            both = [
+                await hotline.speech.understand(x.utterances_heard()[-1])
+                for x in (caller.line, there)
+            ]
+            assert all("hello" in words for words in both), both
+            assert "wind" not in await caller.heard()
+            there.hangup()
+            caller.line.hangup()
+            await caller.history()

@@ -387,7 +387,7 @@ export interface paths {
         put?: never;
         /**
          * Transfer the caller, once the agent's present sentence is over.
-         * @description Answers when the telephone system has taken over; an error leaves the call as it is.
+         * @description Answers when the telephone system has taken over; 409 if it has not, or the dialplan hands the caller back: the caller is with the agent.
          */
         post: operations["transfer"];
         delete?: never;
@@ -410,6 +410,26 @@ export interface paths {
          * @description Answers when they talk; 409 if the phone is not answered, and the caller is with the agent.
          */
         post: operations["take_over"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/conference": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join a call from the phone of a destination that has `takeover`, as a third party.
+         * @description Answers when they hear each other; 409 if the person does not join: the call goes on as it was.
+         */
+        post: operations["confer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -447,6 +467,23 @@ export interface paths {
         put?: never;
         /** Give the agent's model a note for its next turns. The caller does not hear it. */
         post: operations["hint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/{call_id}/whisper": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have this spoken to one party alone, in the agent's voice. Answers when it has begun. */
+        post: operations["whisper"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2682,6 +2719,21 @@ export interface components {
             /** Detail */
             detail: string;
         };
+        /** ConferenceRequest */
+        ConferenceRequest: {
+            /**
+             * Destination
+             * @description A name under `tools.transfer.destinations`: there are no others.
+             */
+            destination: string;
+            /**
+             * Agent
+             * @description `quiet`: the agent says nothing until the operator has left.
+             * @default talks
+             * @enum {string}
+             */
+            agent: "talks" | "quiet";
+        };
         /** ConfigUses */
         ConfigUses: {
             /** Contexts */
@@ -3938,6 +3990,10 @@ export interface components {
              * @description Number of people who listen to the call now.
              */
             listened: number;
+            /** Human */
+            human: string;
+            /** Operator */
+            operator: string;
         };
         /**
          * Load
@@ -4065,8 +4121,8 @@ export interface components {
             /**
              * Kind
              * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.takeover`,
-             *     `operator.hangup`.
+             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
+             *     `operator.takeover`, `operator.conference`, `operator.hangup`.
              */
             kind: string;
             /** Text */
@@ -6268,6 +6324,19 @@ export interface components {
              */
             topics: string;
         };
+        /** Whisper */
+        Whisper: {
+            /** Text */
+            text: string;
+            /**
+             * To
+             * @description `human`: of a transfer, while they are asked or talk with the caller; `operator`: of a
+             *     conference.
+             * @default human
+             * @enum {string}
+             */
+            to: "human" | "operator";
+        };
         Error: {
             error: {
                 /** @description A stable word. */
@@ -7215,6 +7284,43 @@ export interface operations {
             };
         };
     };
+    confer: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     say: {
         parameters: {
             query?: never;
@@ -7276,6 +7382,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    whisper: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Whisper"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Said"];
                 };
             };
             /** @description It was refused. */

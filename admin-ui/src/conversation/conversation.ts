@@ -65,6 +65,8 @@ export const MARKS = [
   "operator.hint",
   "operator.hangup",
   "operator.takeover",
+  "operator.conference",
+  "operator.whisper",
   "announcement.heard",
   "announcement.unheard",
   "caller.key_chosen",

@@ -149,6 +149,8 @@ export const words = {
     "operator.hint": "Operator's hint",
     "operator.hangup": "Operator ended it",
     "operator.takeover": "Operator took it over",
+    "operator.conference": "Operator joined",
+    "operator.whisper": "Operator whispered",
   } as Readonly<Record<string, string>>,
   unheard: "Cut, not heard (length estimated)",
   spokenBy: { caller: "Caller", agent: "Agent" },

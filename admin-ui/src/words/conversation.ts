@@ -12,6 +12,8 @@ const marks: Record<MarkItem["type"], string> = {
   "operator.hint": "Hint",
   "operator.hangup": "Ended by an operator",
   "operator.takeover": "Taken over by an operator",
+  "operator.conference": "An operator joins",
+  "operator.whisper": "Whispered by an operator",
   "announcement.heard": "Announcement heard",
   "announcement.unheard": "Announcement not heard",
   "caller.key_chosen": "Key of the menu",

@@ -1,4 +1,4 @@
-"""Endpoints of the live calls: list, hang up, transfer, take over."""
+"""Endpoints of the live calls: list, hang up, transfer, take over, join."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
 from cordboard.calls.call import Call, CallState
+from cordboard.calls.transfer.conference import AgentPart
 from cordboard.errors import RequestRefused
 from cordboard.history.masking import masked
 
@@ -48,6 +49,15 @@ class Transfer(Takes):
         return {"destination": self.destination}
 
 
+class ConferenceRequest(Transfer):
+    agent: AgentPart = "talks"
+    """`quiet`: the agent says nothing until the operator has left."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the destination, and the agent's part."""
+        return {"destination": self.destination, "agent": self.agent}
+
+
 class Hangup(Takes):
     reason: str = Field("", max_length=200)
     """For the ledger."""
@@ -74,14 +84,11 @@ async def hang_up(ask: Ask) -> Done:
 async def transfer(ask: Ask) -> Done:
     """Transfer the caller, once the agent's present sentence is over.
 
-    Answers when the telephone system has taken over; an error leaves the call as it is.
+    Answers when the telephone system has taken over; 409 if it has not, or the dialplan hands the
+    caller back: the caller is with the agent.
     """
-
-    async def move(call: Call, destination: str) -> None:
-        # Blind, whatever the destination's mode: an attended one may take as long as a talk.
-        await call.line.transfer_after_speech(destination, by="operator", attended=False)
-
-    return await _move(ask, move)
+    # Blind, whatever the destination's mode: an attended one may take as long as a talk.
+    return await _move(ask, lambda call, destination: call.operator.transfer(destination))
 
 
 async def take_over(ask: Ask) -> Done:
@@ -91,6 +98,20 @@ async def take_over(ask: Ask) -> Done:
     """
     who = ask.who.name
     return await _move(ask, lambda call, destination: call.operator.take_over(destination, who))
+
+
+async def confer(ask: Ask) -> Done:
+    """Join a call from the phone of a destination that has `takeover`, as a third party.
+
+    Answers when they hear each other; 409 if the person does not join: the call goes on as it was.
+    """
+    body: ConferenceRequest = ask.body
+    operator, who = live_call(ask).operator, ask.who.name
+    try:
+        await operator.confer(body.destination, who, quiet=body.agent == "quiet")
+    except KeyError:  # the call began with an older configuration
+        raise _newer(body.destination) from None
+    return Done()
 
 
 async def _move(ask: Ask, move: Callable[[Call, str], Awaitable[None]]) -> Done:
@@ -103,11 +124,14 @@ async def _move(ask: Ask, move: Callable[[Call, str], Awaitable[None]]) -> Done:
     try:
         await move(call, body.destination)
     except KeyError:  # the call began with an older configuration
-        message = f"destination: {body.destination} is newer than the call"
-        raise RequestRefused(422, "invalid", message) from None
+        raise _newer(body.destination) from None
     finally:
         moving.discard(call.call_id)
     return Done()
+
+
+def _newer(destination: str) -> RequestRefused:
+    return RequestRefused(422, "invalid", f"destination: {destination} is newer than the call")
 
 
 def context_of_call(ask: Ask) -> str | None:
@@ -200,6 +224,17 @@ ENDPOINTS = (
         gives=Done,
         audit="call.takeover",
         does=take_over,
+        repeatable=True,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/conference",
+        may=Permission.CALLS_CONTROL,
+        scope=_context_of_takeover,
+        takes=ConferenceRequest,
+        gives=Done,
+        audit="call.conference",
+        does=confer,
         repeatable=True,
     ),
 )

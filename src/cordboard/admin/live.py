@@ -121,6 +121,10 @@ class LiveRow(BaseModel):
     """Number of viewers who follow the call (topic `call`)."""
     listened: int
     """Number of people who listen to the call now."""
+    human: str
+    """Destination of the transfer whose human is on the line now; empty: none."""
+    operator: str
+    """Destination from which an operator has joined the call; empty: none."""
 
 
 class LiveFrame(Gives):

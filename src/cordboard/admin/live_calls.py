@@ -27,6 +27,8 @@ MOST_GONE = 1_000
 """Ended calls whose ends are kept for viewers; one who missed more gets all rows again."""
 QUEUE_STEP_MS = 500
 """Milliseconds to which the waiting sound is rounded up: else rows would change all the time."""
+_HUMAN_STEPS = ("briefing", "introducing", "joined")
+"""Steps of a transfer in which the human is on the line."""
 _PERSONAL: Mapping[str, frozenset[str]] = {
     "caller.text": frozenset({"text", "understood"}),
     "caller.key": frozenset({"key"}),
@@ -46,6 +48,8 @@ _PERSONAL: Mapping[str, frozenset[str]] = {
     "line.keys": frozenset({"keys"}),
     "operator.say": frozenset({"text"}),
     "operator.hint": frozenset({"text"}),
+    "operator.whisper": frozenset({"text"}),
+    "conference.step": frozenset({"detail"}),
     "operator.hangup": frozenset({"reason"}),
     "call.flagged": frozenset({"text"}),
     "announcement.heard": frozenset({"text"}),
@@ -80,6 +84,8 @@ class CallFacts:
     """Names of the tools that run, by `ask_id`."""
     tools: int = 0
     tools_failed: int = 0
+    human: str = ""
+    operator: str = ""
     held: bool = False
     troubles: int = 0
     config: str = ""
@@ -125,6 +131,10 @@ class CallFacts:
                 self.tools_failed += status in ("error", "timeout")
             case events.Trouble():
                 self.troubles += 1
+            case events.TransferStep(destination=destination, step=step):
+                self.human = destination if step in _HUMAN_STEPS else ""
+            case events.ConferenceStep(destination=destination, step=step):
+                self.operator = destination if step == "joined" else ""
 
     def _said(self, who: str, text: str, at_ms: int) -> None:
         if text:
@@ -168,6 +178,8 @@ class CallFacts:
             "queued_ms": _queued_ms(call),
             "watched": self.followers,
             "listened": call.operator.listened,
+            "human": self.human,
+            "operator": self.operator,
         }
 
     def moment(self) -> tuple[Any, ...]:

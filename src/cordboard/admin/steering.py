@@ -1,4 +1,5 @@
-"""Endpoints that reach into a live call: say, hint, flag, listen (`cordboard.calls.operator`)."""
+"""Endpoints that reach into a live call: say, hint, whisper, flag, listen
+(`cordboard.calls.operator`)."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from cordboard.admin.endpoint import Ask, Done, Endpoint, Frames, Gives, Takes
 from cordboard.admin.sockets import TOO_SLOW, SocketClosed
 from cordboard.calls.operator import OperatorControl
 from cordboard.calls.recording.listening import Listener
+from cordboard.calls.transfer.aside import Hearer
 from cordboard.errors import RequestRefused
 
 MOST_LISTENERS = 3
@@ -44,6 +46,17 @@ class Hint(Takes):
     def facts(self) -> dict[str, Any]:
         """Return no words: they are in the ledger."""
         return {"characters": len(self.text)}
+
+
+class Whisper(Takes):
+    text: str = Field(min_length=1, max_length=MOST_WORDS)
+    to: Hearer = "human"
+    """`human`: of a transfer, while they are asked or talk with the caller; `operator`: of a
+    conference."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return no words: they are in the ledger."""
+        return {"characters": len(self.text), "to": self.to}
 
 
 class Flag(Takes):
@@ -85,6 +98,13 @@ async def hint(ask: Ask) -> Done:
     """Give the agent's model a note for its next turns. The caller does not hear it."""
     live_call(ask).operator.hint(ask.body.text, ask.who.name)
     return Done()
+
+
+async def whisper(ask: Ask) -> Said:
+    """Have this spoken to one party alone, in the agent's voice. Answers when it has begun."""
+    body: Whisper = ask.body
+    begun = await live_call(ask).operator.whisper(body.text, ask.who.name, body.to)
+    return Said(state="begun" if begun else "waiting")
 
 
 async def flag(ask: Ask) -> Done:
@@ -182,6 +202,17 @@ ENDPOINTS = (
         gives=Done,
         audit="call.hint",
         does=hint,
+        repeatable=True,
+    ),
+    Endpoint(
+        "POST",
+        "/calls/{call_id}/whisper",
+        may=Permission.CALLS_CONTROL,
+        scope=context_of_call,
+        takes=Whisper,
+        gives=Said,
+        audit="call.whisper",
+        does=whisper,
         repeatable=True,
     ),
     Endpoint(

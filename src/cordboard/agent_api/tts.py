@@ -23,6 +23,15 @@ class Voice(Protocol):
 
 
 @runtime_checkable
+class HasVoice(Protocol):
+    """An agent with a voice that can speak apart from its conversation."""
+
+    def own_voice(self) -> Voice | None:
+        """Return the agent's voice, or the engine's where the agent's speaks in its session alone;
+        None if there is neither now."""
+
+
+@runtime_checkable
 class PaidVoice(Voice, Protocol):
     """A voice that costs money."""
 

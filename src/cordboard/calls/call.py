@@ -24,6 +24,7 @@ import structlog
 
 from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
 from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.tts import HasVoice, Voice
 from cordboard.calls import events
 from cordboard.calls.binding import APOLOGY, Binding, variables_of
 from cordboard.calls.call_control import CallControl
@@ -191,8 +192,12 @@ class Call:
             self._recording,
             self._ledger,
             self.firewall,
+            self._voice,
             *self._make_messages(),
         )
+
+    def _voice(self) -> Voice | None:
+        return self._agent.own_voice() if isinstance(self._agent, HasVoice) else None
 
     def _make_messages(self) -> tuple[Messages, Callbacks]:
         """Return what takes messages, and requests to be called back."""
@@ -230,11 +235,11 @@ class Call:
             self._agent,
             self._ending,
             self._ledger,
-            self._binding.context.listening,
+            self._binding.context,
             lambda: self.state is CallState.TALKING,
             self.firewall.confirmed_by,
+            self.line,
             secret_keys=self._secret_keys,
-            take_over=self.line.take_over,
         )
 
     def _make_costs(self) -> CallCosts:
@@ -351,7 +356,9 @@ class Call:
         self._ending.after_speech("shutdown", "engine_stopped", STOPPING)
 
     def _transferring(self, on: bool) -> None:
-        """Note that a transfer of the caller begins, or is over."""
+        """Note that a transfer of the caller begins, or is over: those who talk go apart."""
+        if on or self.state is CallState.TRANSFERRING:
+            self.line.end_conference()
         if on:
             self.state = CallState.TRANSFERRING
             if self._reaching is not None:

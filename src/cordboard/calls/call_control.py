@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.tts import Voice
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.callbacks import Callbacks
@@ -21,8 +22,11 @@ from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.messages import Messages
-from cordboard.calls.offer import Offer
+from cordboard.calls.offer import Offer, Party
 from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.transfer.aside import Hearer, speak_aside
+from cordboard.calls.transfer.conference import Conference, ConferenceParts
+from cordboard.calls.transfer.destination import why_closed
 from cordboard.calls.transfer.transfers import Joined, TransferParts, Transfers
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError, TransferFailed
@@ -52,10 +56,15 @@ class CallControl:
         recording: CallRecording,
         ledger: Ledger,
         firewall: CallFirewall,
+        voice: Callable[[], Voice | None],
         messages: Messages,
         callbacks: Callbacks,
     ) -> None:
+        """`voice()` returns the voice for words to one party alone, if there is one now."""
         self._ending = ending
+        self._ledger = ledger
+        self._voice = voice
+        self._conference: Conference | None = None
         self.call_id = offer.call_id
         self.context_name = binding.context_name
         self.provider_name = binding.provider_name
@@ -93,29 +102,75 @@ class CallControl:
         continues; `KeyError` for a destination that the call does not know. `by`: who wants it.
         Not `attended`: blind, whatever the destination's mode, since no agent can ask a human, or
         the person who transfers does not wait for one."""
+        self._allowed(destination, by)
+        return await self.transfers.run(destination, reason, blind=not attended)
+
+    async def transfer_by_operator(self, destination: str) -> TransferResult:
+        """See `calls.operator.OperatorLine`."""
+        return await self.transfer_after_speech(destination, by="operator", attended=False)
+
+    def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
+        """See `calls.operator.OperatorLine`."""
+        self._allowed(destination, "operator")
+        return self.transfers.run(destination, "", blind=False, joined=joined)
+
+    @property
+    def apart(self) -> bool:
+        """See `calls.operator.OperatorLine`."""
+        return self.transfers.apart
+
+    def confer(self, destination: str, joined: Joined) -> Coroutine[Any, Any, None]:
+        """See `calls.operator.OperatorLine`."""
+        return self._confer(destination, self._allowed(destination, "operator"), joined)
+
+    async def _confer(self, name: str, destination: TransferDestination, joined: Joined) -> None:
+        closed = await why_closed(self._control, destination)
+        if closed is not None:
+            raise LineError(f"not joined: {closed[0].outcome} ({closed[1]})")
+        parts = ConferenceParts(self._control, self._ledger, self._voice(), joined)
+        self._conference = Conference(parts, name, destination)
+        try:
+            await self._conference.run()
+        finally:
+            self._conference = None
+
+    def end_conference(self) -> None:
+        """See `calls.operator.OperatorLine`."""
+        if self._conference is not None:
+            self._conference.end("the caller goes elsewhere")
+
+    async def whisper(self, text: str, to: Hearer, begun: Callable[[], None]) -> None:
+        """See `calls.operator.OperatorLine`."""
+        party: Party | None = self.transfers.human
+        if to == "operator":
+            party = self._conference.guest if self._conference is not None else None
+        if party is None:
+            raise LineError(f"there is no {to} on the line")
+        voice = self._voice()
+        if voice is None:
+            raise LineError(
+                "there is no voice for it: the agent speaks by its service alone, and "
+                "the engine has no offline voice"
+            )
+        await speak_aside(party, voice, text, begun)
+
+    def _allowed(self, destination: str, by: By) -> TransferDestination:
+        """Return a destination to which the caller may go, or which may come to them. Raises
+        `KeyError`, and `TransferFailed` if the firewall refuses it."""
         if destination not in self._destinations:
             raise KeyError(destination)
         decision = self._firewall.transfer(destination, by)
         if not decision.allowed:
             raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
-        return await self.transfers.run(destination, reason, blind=not attended)
-
-    def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
-        """Connect the caller with the phone of a person who watches; `joined` is called when they
-        talk. The coroutine returns at the end of it. What is refused beforehand raises at once,
-        as in `transfer_after_speech`."""
-        if destination not in self._destinations:
-            raise KeyError(destination)
-        decision = self._firewall.transfer(destination, "operator")
-        if not decision.allowed:
-            raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
-        return self.transfers.run(destination, "", blind=False, joined=joined)
+        return self._destinations[destination]
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys. Raises `LineError` when the caller is being asked something already, and
         `LineGone`."""
         if self._keys is None or self._conversation is None:
             raise LineError("the call is not connected")
+        if wanted.secret and self._conference is not None:
+            raise LineError("somebody else is on the line: no secret can be entered")
         if self._conversation.confirmation.active:
             raise LineError("the caller is being asked something else")
         if self._keys.collecting:

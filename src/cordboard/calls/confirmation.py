@@ -60,12 +60,20 @@ class _Asking:
     """One question waiting for its answer."""
 
     def __init__(
-        self, question: str, again: str, loop: asyncio.AbstractEventLoop, *, needs_key: bool
+        self,
+        question: str,
+        again: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        needs_key: bool,
+        expects_key: bool,
     ) -> None:
         self.question = question
         self.again_text = again
         self.needs_key = needs_key
         """A spoken yes is not enough."""
+        self.expects_key = expects_key
+        """A key answers before the question is heard, too."""
         self.done: asyncio.Future[Answer] = loop.create_future()
         self.speech = Speech(question, "approval")
         """The latest sentence: the question, or the one that asks again."""
@@ -98,8 +106,16 @@ class Confirmation:
         """True if a question is waiting for its answer."""
         return self._asking is not None
 
-    async def ask(self, question: str, again: str = AGAIN, *, needs_key: bool = False) -> Answer:
+    async def ask(
+        self,
+        question: str,
+        again: str = AGAIN,
+        *,
+        needs_key: bool = False,
+        expects_key: bool = False,
+    ) -> Answer:
         """Ask, and wait for the answer. `needs_key`: only a key can say yes; a voice can say no.
+        `expects_key`: the person knows the question; their key counts even if no voice asks it.
 
         Raises `LineError` when another question is waiting, `LineGone` when the call ends.
         """
@@ -107,7 +123,7 @@ class Confirmation:
             raise LineGone("the call is over")
         if self._asking is not None:
             raise LineError("the caller is being asked something else")
-        asking = _Asking(question, again, self._loop, needs_key=needs_key)
+        asking = _Asking(question, again, self._loop, needs_key=needs_key, expects_key=expects_key)
         self._asking = asking
         try:
             self._speak(asking, question)
@@ -164,7 +180,9 @@ class Confirmation:
         """Take a key. True if it answers the question; then the rest of the question need not be
         heard."""
         asking = self._asking
-        if asking is None or asking.done.done() or not self._is_heard(asking):
+        if asking is None or asking.done.done():
+            return False
+        if not (asking.expects_key or self._is_heard(asking)):
             return False
         self._take(asking, Answer(ANSWER_KEYS.get(key), "key"))
         return True

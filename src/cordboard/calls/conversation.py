@@ -134,7 +134,8 @@ class Conversation:
         self.understood = False
         """True once the caller has said a word that was understood, or pressed a key."""
         self._said_by = ""
-        """`human` while a human is asked in a consultation; empty: the caller is with the agent."""
+        """`human` while a human is asked in a consultation, `conference` while an operator is on
+        the line too; empty: the caller is alone with the agent."""
         self._last_turn = 0
         """Number of the caller's last turn."""
         self._troubles: Counter[str] = Counter()
@@ -362,10 +363,28 @@ class Conversation:
             self.hush()
             self._asked(answered=True)
 
-    async def brief(self, text: str, again: str, *, needs_key: bool) -> bool | None:
-        """Ask the other party of a consultation, who is with the agent now, for a yes or a no."""
+    def confer(self, on: bool, *, quiet: bool, notice: str = "") -> None:
+        """Note that an operator has joined caller and agent, or has left. `quiet`: the agent falls
+        silent and answers no turn meanwhile. `notice` is spoken to all of them."""
+        if self._over or self._floor.ending:
+            return
+        if quiet:
+            self.consult(on)
+            self.hush()
+        self._said_by = "conference" if on else ""
+        if notice:
+            self.speech.say(Speech(notice, "approval" if quiet else "operator"))
+
+    async def brief(
+        self, text: str, again: str, *, needs_key: bool, expects_key: bool
+    ) -> bool | None:
+        """Ask the other party of a consultation, who is with the agent now, for a yes or a no
+        (`Confirmation.ask`)."""
         self._said_by = "human"
-        return (await self.confirmation.ask(text, again, needs_key=needs_key)).yes
+        answer = await self.confirmation.ask(
+            text, again, needs_key=needs_key, expects_key=expects_key
+        )
+        return answer.yes
 
     async def tell(self, text: str) -> None:
         """Say a sentence in a consultation; returns when it was heard, or will not be."""

@@ -189,7 +189,8 @@ class Heard(LedgerEvent):
     understood: str = ""
     """The same text with misheard names corrected; empty if nothing was corrected."""
     said_by: str = ""
-    """`human`: the words are of the human who was asked to take the call; empty: the caller's."""
+    """`human`: the words are of the human who was asked to take the call; `conference`: of the
+    caller or of the operator who has joined the call; empty: the caller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,42 @@ class OperatorTakeover(LedgerEvent):
     type = "operator.takeover"
     who: str
     destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorConference(LedgerEvent):
+    """An operator joins the call by a phone; `conference.step` says how it goes."""
+
+    type = "operator.conference"
+    who: str
+    destination: str
+    agent: str = "talks"
+    """`talks`: the agent goes on; `quiet`: it says nothing until the operator has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConferenceStep(LedgerEvent):
+    """A conference is at this step."""
+
+    type = "conference.step"
+    destination: str
+    step: str
+    """`ringing`: the operator's phone is called; `asked`: who answered is asked for the key;
+    `joined`: the operator hears caller and agent, or caller and human, and they hear the operator;
+    `over`."""
+    detail: str = ""
+    """Of `over` the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorWhisper(LedgerEvent):
+    """An operator had words spoken to one party alone, who begins to hear them."""
+
+    type = "operator.whisper"
+    who: str
+    to: str
+    """`human`: of a transfer; `operator`: of a conference."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -778,7 +815,8 @@ def redacted(event: LedgerEvent, redaction: CallRedaction) -> LedgerEvent:
 EVENTS: tuple[type[LedgerEvent], ...] = (
     Offered, Refused, Bound, Connected, PreCallDone, Dialled, AnswerJudged, KeysSent,
     SpeechBegan, TurnEnded, Heard, Key, KeyChosen, Answering,
-    OperatorSaid, OperatorHint, OperatorTakeover, OperatorHangup, Flagged, Listened,
+    OperatorSaid, OperatorHint, OperatorTakeover, OperatorConference, ConferenceStep,
+    OperatorWhisper, OperatorHangup, Flagged, Listened,
     AudioStarted, AudioEnded, Held,
     Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, Silence, ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, FirewallRefused, CallerVerified, Latency, Answered,

@@ -7,6 +7,7 @@ call registry admits it. The rooms above this door do not know the transport or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -134,22 +135,55 @@ class CallerKey:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class PartyKey:
+    """A guest pressed a key."""
+
+    key: str
+
+
 PartyEvent: TypeAlias = PartyRings | PartyAnswered | PartyGone | CallerGone | CallerKey
+GuestEvent: TypeAlias = PartyRings | PartyAnswered | PartyGone | PartyKey
 
 
-class SecondLeg(Protocol):
-    """A consultation on the caller's line: the caller on hold and one other party.
+class Party(Protocol):
+    """A phone that is called besides the caller's.
 
     Each method returns when the telephone system has accepted it, and raises a `LineError` if it
-    has not. While this exists, the caller's hang-up is an event of it; the call learns of it when
-    this is closed.
+    has not.
+    """
+
+    async def dial(self) -> None:
+        """Call the party. Raises `PartyUnreachable` when their phone is not connected."""
+
+    def aside(self) -> AbstractAsyncContextManager[Media]:
+        """Open sound that the party alone hears, over what they hear otherwise; one at a time. It
+        ends (`on_closed`) when the party hangs up."""
+
+    async def drop(self) -> None:
+        """Hang up the party, ringing or answered. One that is gone is fine."""
+
+    async def close(self) -> None:
+        """Remove everything but the caller. Idempotent, and never cut short by a cancellation."""
+
+
+class Guest(Party, Protocol):
+    """A third party of the call, beside caller and agent."""
+
+    async def join(self) -> None:
+        """Connect the guest with those who talk: caller and agent, or caller and the other party
+        of a consultation. All of them hear each other."""
+
+
+class SecondLeg(Party, Protocol):
+    """A consultation on the caller's line: the caller on hold and one other party.
+
+    While this exists, the caller's hang-up is an event of it; the call learns of it when this is
+    closed.
     """
 
     async def hold(self) -> None:
         """Take the caller from the agent, to hold music."""
-
-    async def dial(self) -> None:
-        """Call the other party. Raises `PartyUnreachable` when their phone is not connected."""
 
     async def brief(self) -> None:
         """Connect the other party with the agent: the media's sound and keys are theirs now."""
@@ -163,14 +197,8 @@ class SecondLeg(Protocol):
     async def follow(self) -> None:
         """Let the call's media hear both parties, who do not hear it; after `join`."""
 
-    async def drop(self) -> None:
-        """Hang up the other party, ringing or answered. One that is gone is fine."""
-
     async def back(self) -> None:
         """Connect the caller with the agent again, without music."""
-
-    async def close(self) -> None:
-        """Remove everything but the caller. Idempotent, and never cut short by a cancellation."""
 
 
 class LineControl(Protocol):
@@ -198,6 +226,11 @@ class LineControl(Protocol):
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         """Prepare a consultation; nothing is done yet. `watch` takes its events, on the event
         loop. Raises `LineUnsupported`, or `LineError` if one is under way."""
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
+        """Prepare a third party; nothing is done yet. `watch` takes its events, on the event loop.
+        Raises `LineUnsupported`, or `LineError` unless the caller talks and is alone with the
+        other side."""
 
     async def device_state(self, device: str) -> str:
         """Return the state of a device (`PJSIP/6001`): `NOT_INUSE`, `INUSE`, `BUSY`,

@@ -1,7 +1,8 @@
-"""The acts of people who watch a live call: say, hint, flag, take over, hang up, listen.
+"""The acts of people who watch a live call: say, hint, whisper, flag, take over, join, hang up,
+listen.
 
 Each act is a line of the ledger that names the person. A hint reaches the agent's model alone; the
-words of `say` reach the caller in the agent's voice.
+words of `say` reach the caller in the agent's voice, those of `whisper` one other party alone.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import structlog
 
@@ -21,18 +22,50 @@ from cordboard.calls.ending import CallEnding
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.listening import DELAY, SECRET_DELAY, Listener
+from cordboard.calls.transfer.aside import Hearer
 from cordboard.calls.transfer.transfers import Joined
-from cordboard.config.conversation import Listening
+from cordboard.config.schema import Context
 from cordboard.errors import LineError, LineGone
+from cordboard.tools.builtin import spoken_name
 from cordboard.tools.call_line import TransferResult
 
 log = structlog.get_logger()
 
 BACK = "I am still here."
+JOINED_NOTE = (
+    "[A colleague, a human of this company, has joined the call by phone. Words that you hear may "
+    "be theirs. Go on serving the caller, and leave to the colleague what they take care of.]"
+)
+LEFT_NOTE = "[The colleague has left the call: you are alone with the caller again.]"
 TAKEN = 10.0
 """Seconds for which `say` waits for the sentence to begin."""
 
-TakesOver: TypeAlias = Callable[[str, Joined], Coroutine[Any, Any, TransferResult]]
+
+class OperatorLine(Protocol):
+    """The call's line, as operators use it (`calls.call_control.CallControl`)."""
+
+    async def transfer_by_operator(self, destination: str) -> TransferResult:
+        """Transfer the caller, blind. Raises as `take_over`."""
+
+    def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
+        """Connect the caller with a person's phone; `joined` is called when they talk. The
+        coroutine returns at the end of it. Raises `LineError` at once if it is refused, and
+        `KeyError` for a destination that the call does not know."""
+
+    @property
+    def apart(self) -> bool:
+        """True while the caller talks with the human of a transfer, without the agent."""
+
+    def confer(self, destination: str, joined: Joined) -> Coroutine[Any, Any, None]:
+        """Connect a person's phone with those who talk; `joined` is called then. The coroutine
+        returns at the end of it, and raises `LineError` if the person has not joined. Raises as
+        `take_over` at once."""
+
+    def end_conference(self) -> None:
+        """End a conference, if there is one."""
+
+    async def whisper(self, text: str, to: Hearer, begun: Callable[[], None]) -> None:
+        """Speak to one party alone; return when they have heard it. Raises `LineError`."""
 
 
 class OperatorControl:
@@ -43,26 +76,29 @@ class OperatorControl:
         agent: Agent,
         ending: CallEnding,
         ledger: Ledger,
-        listening: Listening,
+        context: Context,
         talking: Callable[[], bool],
         verified: Callable[[str], None],
+        line: OperatorLine,
         *,
         secret_keys: bool,
-        take_over: TakesOver,
     ) -> None:
         """`talking`: the agent has started and the call does not end. `verified(who)` notes that
-        a person vouches for the caller. `secret_keys`: a tool of the
-        call may ask for secret keys. `take_over`: see `CallControl.take_over`."""
+        a person vouches for the caller. `secret_keys`: a tool of the call may ask for secret
+        keys."""
         self._agent = agent
         self._ending = ending
         self._ledger = ledger
-        self._listening = listening
+        self._context = context
         self._talking = talking
         self._verified = verified
         self._delay = SECRET_DELAY if secret_keys else DELAY
-        self._take_over = take_over
+        self._line = line
         self._taking: asyncio.Task[TransferResult] | None = None
         """The latest take-over: until caller and operator have ended their talk."""
+        self._conferring: asyncio.Task[None] | None = None
+        """The latest conference, until the operator has left it."""
+        self._whispers: set[asyncio.Task[None]] = set()
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
         self._listeners: dict[Listener, str] = {}
@@ -81,7 +117,7 @@ class OperatorControl:
     @property
     def may_listen(self) -> bool:
         """True if the call's context allows it."""
-        return self._listening.enabled
+        return self._context.listening.enabled
 
     @property
     def delay_ms(self) -> int:
@@ -132,38 +168,132 @@ class OperatorControl:
         """Vouch for the caller, for tools that need a verified one (`step_up`)."""
         self._verified(who)
 
+    async def transfer(self, destination: str) -> None:
+        """Send the caller into the dialplan. Returns when they have left for good; one who is
+        handed back, or was not sent because the destination is closed, goes on with the agent.
+        Raises as `take_over`."""
+        result = await self._line.transfer_by_operator(destination)
+        if result.away:
+            self._tell_back()
+        if result.returned and result.outcome != "accepted":
+            raise LineError(f"not transferred: {result.outcome}")
+
     async def take_over(self, destination: str, who: str) -> None:
         """Ring this phone while the caller hears music, and connect both; the agent leaves.
 
         Returns when they talk. Raises `LineError` if they do not: then the caller is with the
         agent again; and `KeyError` for a destination that the call does not know.
         """
-        conversation, loop = self._conversation_now(), asyncio.get_running_loop()
-        if conversation.floor.caller_waits:
-            raise LineError("the caller is being asked something, or has the call on hold")
+        loop = asyncio.get_running_loop()
+        await self._leave_conference()
+        conversation = self._free_conversation()
         joined: asyncio.Future[None] = loop.create_future()
-        work = self._take_over(destination, lambda: joined.set_result(None))
+        work = self._line.take_over(destination, lambda: joined.set_result(None))
         self._ledger.record(events.OperatorTakeover(who, destination))
         conversation.take(Interrupted(loop.time()))
         taking = self._taking = loop.create_task(work, name="takeover")
-        taking.add_done_callback(lambda _: self._tell_back(taking, conversation))
+        taking.add_done_callback(self._taken)
         await asyncio.wait((taking, joined), return_when=asyncio.FIRST_COMPLETED)
         if not joined.done():
             raise LineError(f"not taken over: {taking.result().outcome}")
 
-    def _tell_back(self, taking: asyncio.Task[TransferResult], conversation: Conversation) -> None:
-        """Tell a caller who is with the agent again so."""
+    def _taken(self, taking: asyncio.Task[TransferResult]) -> None:
         error = None if taking.cancelled() else taking.exception()
         if error is not None:
             log.warning("takeover_failed", error=repr(error))
+        if not taking.cancelled():
+            self._tell_back()
+
+    def _tell_back(self) -> None:
+        """Tell a caller who is with the agent again so."""
         ends = self._ending.is_over or self._ending.says_farewell
-        if not (taking.cancelled() or ends):
-            conversation.say_besides(Speech(BACK, "operator"))
+        if not ends and self._conversation is not None:
+            self._conversation.say_besides(Speech(BACK, "operator"))
+
+    async def confer(self, destination: str, who: str, *, quiet: bool) -> None:
+        """Ring this phone, and connect it as a third party with caller and agent, or with caller
+        and human. `quiet`: the agent says nothing meanwhile.
+
+        Returns when the operator has joined. Raises `LineError` if they have not, and `KeyError`
+        for a destination that the call does not know. The conference ends with the operator's
+        hang-up, with a transfer, or with the call.
+        """
+        loop, apart = asyncio.get_running_loop(), self._line.apart
+        if not self._context.conference.enabled:
+            raise LineError("the call's context forbids conferences (conference.enabled)")
+        if self._conferring is not None and not self._conferring.done():
+            raise LineError("somebody else is joining the call, or has joined it")
+        conversation = None if apart else self._free_conversation()
+        joined: asyncio.Future[None] = loop.create_future()
+
+        def begin() -> None:
+            joined.set_result(None)
+            if conversation is not None:
+                self._begin_conference(conversation, destination, quiet=quiet)
+
+        work = self._line.confer(destination, begin)
+        part = "quiet" if quiet and not apart else "talks"
+        self._ledger.record(events.OperatorConference(who, destination, part))
+        conferring = self._conferring = loop.create_task(work, name="conference")
+        conferring.add_done_callback(_note_failure)
+        await asyncio.wait((conferring, joined), return_when=asyncio.FIRST_COMPLETED)
+        if not joined.done():
+            _raise_why(conferring)
+        elif conversation is not None:
+            conferring.add_done_callback(lambda _: self._end_conference(conversation, quiet=quiet))
+
+    def _begin_conference(
+        self, conversation: Conversation, destination: str, *, quiet: bool
+    ) -> None:
+        notice = self._context.conference.notice.replace("{name}", spoken_name(destination))
+        self._note(JOINED_NOTE)
+        conversation.confer(True, quiet=quiet, notice=notice)
+
+    def _end_conference(self, conversation: Conversation, *, quiet: bool) -> None:
+        self._note(LEFT_NOTE)
+        conversation.confer(False, quiet=quiet)
+
+    def _note(self, text: str) -> None:
+        """Tell the agent's model, if it takes notes, whose words it may hear."""
+        if not self._ending.is_over and isinstance(self._agent, TakesNotes):
+            self._agent.take_note(text)
+
+    async def _leave_conference(self) -> None:
+        if self._conferring is not None and not self._conferring.done():
+            self._line.end_conference()
+            await asyncio.wait((self._conferring,))
+
+    async def whisper(self, text: str, who: str, to: Hearer) -> bool:
+        """Have this spoken to one party alone, in the agent's voice, over what they hear.
+
+        Return True when it has begun; False if it waits for an earlier whisper. Raises `LineError`
+        if that party is not on the line, or there is no voice.
+        """
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[None] = loop.create_future()
+
+        def begins() -> None:
+            begun.set_result(None)
+            self._ledger.record(events.OperatorWhisper(who, to, text))
+
+        whispering = loop.create_task(self._line.whisper(text, to, begins), name="whisper")
+        self._whispers.add(whispering)
+        whispering.add_done_callback(self._whispers.discard)
+        whispering.add_done_callback(_note_failure)
+        await asyncio.wait((whispering, begun), timeout=TAKEN, return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done() and whispering.done():
+            _raise_why(whispering)
+        return begun.done()
 
     async def ended(self) -> None:
-        """Wait for the end of a take-over: the call is over, and ends it."""
+        """Wait for the end of all of these that go on: the call is over."""
+        tasks = {*self._whispers, *((self._conferring,) if self._conferring is not None else ())}
+        for task in tasks:
+            task.cancel()
         if self._taking is not None:
-            await asyncio.wait((self._taking,))
+            tasks.add(self._taking)  # the end of the call ends it
+        if tasks:
+            await asyncio.wait(tasks)
 
     def hang_up(self, reason: str, who: str) -> None:
         """End the call now."""
@@ -196,9 +326,29 @@ class OperatorControl:
         if who is not None:
             self._ledger.record(events.Listened(who, listener.from_ms, listener.to_ms))
 
+    def _free_conversation(self) -> Conversation:
+        conversation = self._conversation_now()
+        if conversation.floor.caller_waits:
+            raise LineError("the caller is being asked something, or has the call on hold")
+        return conversation
+
     def _conversation_now(self) -> Conversation:
         if self._ending.is_over or self._ending.says_farewell:
             raise LineGone("the call ends")
         if self._conversation is None or not self._talking():
             raise LineError("the agent does not talk with the caller at this moment")
         return self._conversation
+
+
+def _raise_why(act: asyncio.Task[None]) -> None:
+    """Raise the `LineError` with which an act has ended."""
+    if act.cancelled():
+        raise LineGone("the call is over")
+    act.result()
+
+
+def _note_failure(task: asyncio.Task[None]) -> None:
+    """Task border: log a failure; its request may have been answered already."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        level = log.info if isinstance(error, LineError) else log.error
+        level("operators_act_ended", what=task.get_name(), error=repr(error))

@@ -115,6 +115,22 @@ class Listening(Section):
     )
 
 
+class Conference(Section):
+    """Operators who join live calls by a phone, as a third party."""
+
+    enabled: bool = Field(
+        True,
+        description="Whether operators may join calls of this context, from the phone of a "
+        "destination with `takeover`.",
+    )
+    notice: str = Field(
+        "",
+        max_length=300,
+        description="Sentence that caller and agent hear when an operator has joined; {name} is "
+        "the destination's name. Empty = none.",
+    )
+
+
 class Recording(Section):
     """Recording of the calls' audio."""
 

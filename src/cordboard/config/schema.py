@@ -19,7 +19,14 @@ from cordboard.config.alarms import AlarmEmail, Alarms
 from cordboard.config.call_phases import PostCallRetries, PostCallStep, PreCallStep, saved_names
 from cordboard.config.call_variables import CALL_VARIABLES
 from cordboard.config.chosen import Chosen, ChosenTransport
-from cordboard.config.conversation import BargeIn, Listening, Recording, Silence, TurnTaking
+from cordboard.config.conversation import (
+    BargeIn,
+    Conference,
+    Listening,
+    Recording,
+    Silence,
+    TurnTaking,
+)
 from cordboard.config.key_menu import KeyMenu
 from cordboard.config.mcp import Mcp
 from cordboard.config.patterns import (
@@ -344,6 +351,9 @@ class Context(Section):
     recording: Recording = Field(Recording(), description="Recording of the calls' audio.")
     listening: Listening = Field(
         Listening(), description="Listening to live calls by the admin port."
+    )
+    conference: Conference = Field(
+        Conference(), description="Operators who join live calls by a phone."
     )
     max_duration_ms: int = Field(
         3_600_000, ge=1_000, description="A call is ended politely after this time."

@@ -117,8 +117,8 @@ class Mark:
     until_ms: int | None
     kind: str
     """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.takeover`,
-    `operator.hangup`."""
+    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
+    `operator.takeover`, `operator.conference`, `operator.hangup`."""
     text: str
 
 

@@ -13,7 +13,16 @@ from uuid import uuid4
 
 from cordboard.audio.format import FRAME_MS, SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.calls.offer import CallTest, Media, Offer, PartyEvent, SecondLeg, TransferTarget
+from cordboard.calls.offer import (
+    CallTest,
+    Guest,
+    GuestEvent,
+    Media,
+    Offer,
+    PartyEvent,
+    SecondLeg,
+    TransferTarget,
+)
 from cordboard.errors import LineUnsupported
 from cordboard.telephony.line_media import PacedMedia
 from cordboard.tools.tool import Effects
@@ -135,6 +144,9 @@ class ScriptedCaller(PacedMedia):
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a test call cannot be transferred: it has no telephone")
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
+        raise LineUnsupported("a test call has no telephone: nobody can join it")
 
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")

@@ -66,6 +66,8 @@ class TransferResult:
     """The caller is with the agent (again)."""
     closed: bool = False
     """The destination has no business hours now."""
+    away: bool = False
+    """The caller was in the dialplan meanwhile, and was handed back."""
 
 
 MessageOutcome: TypeAlias = Literal["confirmed", "unconfirmed", "rejected", "empty"]

@@ -29,6 +29,7 @@ from cordboard.agent_api.agent import (
     ToolCancelled,
 )
 from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.tts import Voice
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.tools.payload import DEFAULT_LIMITS, PayloadLimits
 from cordboard.tools.tool import JsonObject, ToolAsk, ToolReply
@@ -63,6 +64,8 @@ class FakeAgent:
         """Sentences that the call requested by `say`."""
         self.late: list[Speech] = []
         self.notes: list[str] = []
+        self.voice: Voice | None = None
+        """Its voice apart from the conversation."""
         self.aside: Callable[[str], None] | None = None
         self.interruptions: list[str] = []
         self.replies: list[ToolReply] = []
@@ -79,6 +82,10 @@ class FakeAgent:
     @property
     def payload(self) -> PayloadLimits:
         return DEFAULT_LIMITS
+
+    def own_voice(self) -> Voice | None:
+        """See `HasVoice`."""
+        return self.voice
 
     async def prepare(self) -> None:
         self.prepared = True

@@ -7,7 +7,8 @@ The media plays written audio at the pace of the event loop's clock, as a pacer 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Literal
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
@@ -15,11 +16,13 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import (
     CallerGone,
     CallerKey,
+    GuestEvent,
     Media,
     Offer,
     PartyAnswered,
     PartyEvent,
     PartyGone,
+    PartyKey,
     PartyRings,
     TransferTarget,
 )
@@ -99,46 +102,119 @@ class FakeMedia(PacedMedia):
 Place = Literal["agent", "hold", "party", "gone"]
 
 
-class FakeLeg:
-    """Implements `SecondLeg`: a caller, a hold bridge and another party, without a telephone.
+class FakeParty:
+    """Implements `Party`: a phone that is called besides the caller's, without a telephone.
 
-    A party that was hung up, by either side, is no longer `live`. Each operation takes `delay`
-    seconds, or raises what `refuse` has under its name.
+    A party that was hung up, by either side, is no longer `live`. Each operation takes `leg_delay`
+    seconds, or raises what `refuse_leg` has under its name.
     """
 
     def __init__(
-        self, line: FakeLine, target: TransferTarget, watch: Callable[[PartyEvent], None]
+        self,
+        line: FakeLine,
+        target: TransferTarget,
+        watch: Callable[[PartyRings | PartyAnswered | PartyGone], None],
     ) -> None:
         self.target = target
         self.operations: list[str] = []
         self.party: Literal["none", "calling", "answered", "gone"] = "none"
-        self.party_hears: Literal["nothing", "agent", "caller"] = "nothing"
-        self.follows = False
+        self.asides: list[FakeMedia] = []
+        """The sounds for the party alone, in their order."""
         self.closed = False
         self._line = line
-        self._watch = watch
+        self._tell = watch
 
     @property
     def live(self) -> bool:
         """True while the other party is called, or on the line."""
         return self.party in ("calling", "answered")
 
-    # The other party, and the caller.
-
     def ring(self) -> None:
         if self.party == "calling":
-            self._watch(PartyRings())
+            self._tell(PartyRings())
 
     def answer(self) -> None:
         if self.party == "calling":
             self.party = "answered"
-            self._watch(PartyAnswered())
+            self._tell(PartyAnswered())
 
     def leave(self, cause: int = 16, status: int = 0) -> None:
         """The other party hangs up, or refuses the call."""
         if self.live:
             self.party = "gone"
-            self._watch(PartyGone(cause, status))
+            self._end_asides()
+            self._tell(PartyGone(cause, status))
+
+    # Party
+
+    async def dial(self) -> None:
+        await self._operate("dial")
+        self.party = "calling"
+        self._line.dialled.set()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[Media]:
+        await self._operate("aside")
+        media = FakeMedia()
+        self.asides.append(media)
+        try:
+            yield media
+        finally:
+            await media.close()
+
+    async def drop(self) -> None:
+        await self._operate("drop")
+        self.party = "gone"
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.party = "gone"
+            self._end_asides()
+
+    def _end_asides(self) -> None:
+        for media in self.asides:
+            media.end("hangup")
+
+    async def _operate(self, name: str) -> None:
+        self.operations.append(name)
+        await asyncio.sleep(self._line.leg_delay)
+        if self.closed:
+            raise LineGone("the consultation is over")
+        if (error := self._line.refuse_leg.get(name)) is not None:
+            raise error
+
+
+class FakeGuest(FakeParty):
+    """Implements `Guest`."""
+
+    def __init__(
+        self, line: FakeLine, target: TransferTarget, watch: Callable[[GuestEvent], None]
+    ) -> None:
+        super().__init__(line, target, watch)
+        self._watch = watch
+        self.joined = False
+
+    def press(self, key: str) -> None:
+        self._watch(PartyKey(key))
+
+    async def join(self) -> None:
+        await self._operate("join")
+        self.joined = True
+
+
+class FakeLeg(FakeParty):
+    """Implements `SecondLeg`: a caller, a hold bridge and another party."""
+
+    def __init__(
+        self, line: FakeLine, target: TransferTarget, watch: Callable[[PartyEvent], None]
+    ) -> None:
+        super().__init__(line, target, watch)
+        self.party_hears: Literal["nothing", "agent", "caller"] = "nothing"
+        self.follows = False
+        self._watch = watch
+
+    # The caller.
 
     def caller_presses(self, key: str) -> None:
         self._watch(CallerKey(key))
@@ -151,11 +227,6 @@ class FakeLeg:
     async def hold(self) -> None:
         await self._operate("hold")
         self._move("hold")
-
-    async def dial(self) -> None:
-        await self._operate("dial")
-        self.party = "calling"
-        self._line.dialled.set()
 
     async def brief(self) -> None:
         await self._operate("brief")
@@ -174,10 +245,6 @@ class FakeLeg:
         await self._operate("follow")
         self.follows = True
 
-    async def drop(self) -> None:
-        await self._operate("drop")
-        self.party = "gone"
-
     async def back(self) -> None:
         await self._operate("back")
         self._move("agent")
@@ -185,17 +252,9 @@ class FakeLeg:
 
     async def close(self) -> None:
         if not self.closed:
-            self.closed = True
-            self.party, self.follows = "gone", False
+            await super().close()
+            self.follows = False
             self._line.consulted()
-
-    async def _operate(self, name: str) -> None:
-        self.operations.append(name)
-        await asyncio.sleep(self._line.leg_delay)
-        if self.closed:
-            raise LineGone("the consultation is over")
-        if (error := self._line.refuse_leg.get(name)) is not None:
-            raise error
 
     def _move(self, place: Place) -> None:
         if self._line.place == "gone":
@@ -222,8 +281,10 @@ class FakeLine:
         self.released = 0
         self.legs: list[FakeLeg] = []
         """The consultations, in their order."""
+        self.guests: list[FakeGuest] = []
+        """The third parties, in their order."""
         self.dialled = asyncio.Event()
-        """Set when a consultation has dialled."""
+        """Set when a consultation has dialled, or a third party was."""
         self.leg_delay = 0.01
         self.refuse_leg: dict[str, LineError] = {}
         self.place: Place = "agent"
@@ -290,6 +351,13 @@ class FakeLine:
         leg = FakeLeg(self, target, watch)
         self.legs.append(leg)
         return leg
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> FakeGuest:
+        if self.source == "audiosocket":
+            raise LineUnsupported("this line has one leg")
+        guest = FakeGuest(self, target, watch)
+        self.guests.append(guest)
+        return guest
 
     def consulted(self) -> None:
         """A consultation is closed: the call learns of a caller who left in it."""

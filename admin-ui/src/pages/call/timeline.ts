@@ -99,6 +99,8 @@ const MARK_LANES: Readonly<Record<string, Lane>> = {
   "operator.hint": "people",
   "operator.hangup": "people",
   "operator.takeover": "people",
+  "operator.conference": "people",
+  "operator.whisper": "people",
   trouble: "trouble",
   gap: "trouble",
 };

@@ -1,4 +1,5 @@
-// What a person can do in a live call: end it, transfer the caller, flag the moment, say or hint.
+// What a person can do in a live call: end it, transfer the caller, take over, join, flag the moment,
+// say, hint or whisper.
 import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
 
 import { Refused, useGet, useSend } from "../../app/api.ts";
@@ -83,10 +84,11 @@ export function EndButton({ call_id }: { call_id: string }) {
   );
 }
 
-type Move = "transfer" | "takeover";
+type Move = "transfer" | "takeover" | "join";
 
 export function TransferButton({ call_id }: { call_id: string }) {
   const [asked, setAsked] = useState<{ to: string; move: Move } | null>(null);
+  const [quiet, setQuiet] = useState(false);
   const uses = useGet("/api/v1/config/uses", {}, { staleTime: 60_000 });
   const once = useOnce();
   const done = (words: (to: string) => string) => ({
@@ -98,20 +100,29 @@ export function TransferButton({ call_id }: { call_id: string }) {
   });
   const transfer = useSend("post", "/api/v1/calls/{call_id}/transfer", done(acts.transferred));
   const takeover = useSend("post", "/api/v1/calls/{call_id}/takeover", done(acts.tookOver));
-  const busy = transfer.isPending || takeover.isPending;
+  const join = useSend("post", "/api/v1/calls/{call_id}/conference", done(acts.joined));
+  const busy = transfer.isPending || takeover.isPending || join.isPending;
   const item = (label: string, to: string, move: Move) => ({
     label,
     onSelect: () => setAsked({ to, move }),
   });
   const items = [
     ...(uses.data?.destinations ?? []).map((to) => item(to, to, "transfer")),
-    ...(uses.data?.takeovers ?? []).map((to) => item(acts.takeOver(to), to, "takeover")),
+    ...(uses.data?.takeovers ?? []).flatMap((to) => [
+      item(acts.takeOver(to), to, "takeover"),
+      item(acts.join(to), to, "join"),
+    ]),
   ];
   const confirm = ({ to, move }: { to: string; move: Move }) => {
-    const headers = once.headers(call_id, move, to);
-    const sent = { path: { call_id }, body: { destination: to }, headers };
-    if (move === "transfer") transfer.mutate(sent, once.kept);
-    else takeover.mutate(sent, once.kept);
+    const headers = once.headers(call_id, move, to, quiet);
+    const path = { call_id };
+    const body = { destination: to };
+    if (move === "transfer") transfer.mutate({ path, body, headers }, once.kept);
+    else if (move === "takeover") takeover.mutate({ path, body, headers }, once.kept);
+    else {
+      const agent = quiet ? ("quiet" as const) : ("talks" as const);
+      join.mutate({ path, body: { ...body, agent }, headers }, once.kept);
+    }
   };
   return (
     <>
@@ -142,6 +153,21 @@ export function TransferButton({ call_id }: { call_id: string }) {
           title={acts.takeOverTitle(asked.to)}
           about={acts.takeOverAbout}
           confirm={acts.takeOver(asked.to)}
+          busy={busy}
+          onConfirm={() => confirm(asked)}
+          onClose={() => setAsked(null)}
+        />
+      )}
+      {asked?.move === "join" && (
+        <Confirm
+          title={acts.joinTitle(asked.to)}
+          about={
+            <>
+              <p className="mb-3">{acts.joinAbout}</p>
+              <Checkbox label={acts.joinQuiet} checked={quiet} onChecked={setQuiet} />
+            </>
+          }
+          confirm={acts.join(asked.to)}
           busy={busy}
           onConfirm={() => confirm(asked)}
           onClose={() => setAsked(null)}
@@ -187,12 +213,22 @@ export function FlagButton({ call_id }: { call_id: string }) {
   );
 }
 
-const KINDS = ["say", "hint"] as const;
-type Kind = (typeof KINDS)[number];
+const PARTIES = ["human", "operator"] as const;
+type Party = (typeof PARTIES)[number];
+type Kind = "say" | "hint" | Party;
 
-/** Words for the caller, in the agent's voice, or a note for the agent's model. */
-export function Composer({ call_id }: { call_id: string }) {
-  const [kind, setKind] = useState<Kind>("say");
+export interface ComposerProps {
+  call_id: string;
+  /** The names of those who can be whispered to; empty: not on the line. */
+  others: Record<Party, string>;
+}
+
+/** Words for the caller, a note for the agent's model, or words for one other party alone. */
+export function Composer({ call_id, others }: ComposerProps) {
+  const [chosen, setKind] = useState<Kind>("say");
+  const parties = PARTIES.filter((each) => others[each] !== "");
+  const kinds: Kind[] = ["say", "hint", ...parties];
+  const kind = kinds.includes(chosen) ? chosen : "say"; // one who was whispered to has left
   const [text, setText] = useState("");
   const [interrupt, setInterrupt] = useState(false);
   const path = { call_id };
@@ -211,21 +247,41 @@ export function Composer({ call_id }: { call_id: string }) {
       toast(acts.hinted);
     },
   });
-  const busy = say.isPending || hint.isPending;
+  const whisper = useSend("post", "/api/v1/calls/{call_id}/whisper", {
+    onDone: ({ state }) => {
+      once.done();
+      setText("");
+      toast(state === "begun" ? acts.whispered : acts.willWhisper);
+    },
+  });
+  const busy = say.isPending || hint.isPending || whisper.isPending;
   const send = () => {
     if (text.trim() === "" || busy) return;
     if (kind === "say") {
       const headers = once.headers(call_id, kind, text, interrupt);
       say.mutate({ path, body: { text, interrupt }, headers }, once.kept);
-    } else {
-      const headers = once.headers(call_id, kind, text);
-      hint.mutate({ path, body: { text }, headers }, once.kept);
+      return;
     }
+    const headers = once.headers(call_id, kind, text);
+    if (kind === "hint") hint.mutate({ path, body: { text }, headers }, once.kept);
+    else whisper.mutate({ path, body: { text, to: kind }, headers }, once.kept);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     send();
+  };
+  const labels = {
+    say: acts.sayLabel,
+    hint: acts.hintLabel,
+    human: acts.whisperLabel(others.human),
+    operator: acts.whisperLabel(others.operator),
+  };
+  const buttons = {
+    say: acts.say,
+    hint: acts.hint,
+    human: acts.whisperTo(others.human),
+    operator: acts.whisperTo(others.operator),
   };
   return (
     <div className="grid gap-2 border-t border-line bg-raised px-4 py-2.5">
@@ -233,14 +289,14 @@ export function Composer({ call_id }: { call_id: string }) {
         rows={2}
         maxLength={500}
         value={text}
-        aria-label={kind === "say" ? acts.sayLabel : acts.hintLabel}
-        placeholder={kind === "say" ? acts.sayLabel : acts.hintLabel}
+        aria-label={labels[kind]}
+        placeholder={labels[kind]}
         onChange={({ target }) => setText(target.value)}
         onKeyDown={onKeyDown}
       />
       <div className="flex flex-wrap items-center gap-2">
-        <fieldset aria-label={acts.kind} className="flex">
-          {KINDS.map((each) => (
+        <fieldset aria-label={acts.kind} className="flex flex-wrap">
+          {kinds.map((each) => (
             <Button
               key={each}
               small
@@ -248,7 +304,7 @@ export function Composer({ call_id }: { call_id: string }) {
               aria-pressed={each === kind}
               onClick={() => setKind(each)}
             >
-              {acts[each]}
+              {buttons[each]}
             </Button>
           ))}
         </fieldset>
@@ -256,7 +312,7 @@ export function Composer({ call_id }: { call_id: string }) {
           <Checkbox label={acts.interrupt} checked={interrupt} onChecked={setInterrupt} />
         )}
         <Button small className="ml-auto" busy={busy} disabled={!text.trim()} onClick={send}>
-          {acts.send[kind]}
+          {acts.send[kind === "say" || kind === "hint" ? kind : "whisper"]}
         </Button>
       </div>
     </div>

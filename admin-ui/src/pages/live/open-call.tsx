@@ -65,7 +65,7 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
         </>
       )}
       {ended && <Ended {...ended} callId={callId} />}
-      {live && <Words callId={callId} />}
+      {live && <Words callId={callId} row={known} />}
     </aside>
   );
 }
@@ -157,8 +157,9 @@ function Acts({ callId, listening }: ActsProps) {
   );
 }
 
-function Words({ callId }: { callId: string }) {
-  return useActs().control && <Composer call_id={callId} />;
+function Words({ callId, row }: { callId: string; row: LiveRow | undefined }) {
+  const others = { human: row?.human ?? "", operator: row?.operator ?? "" };
+  return useActs().control && <Composer call_id={callId} others={others} />;
 }
 
 function WholeCall({ callId }: { callId: string }) {

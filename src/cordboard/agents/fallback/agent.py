@@ -38,7 +38,7 @@ from cordboard.agent_api.agent import (
     Used,
 )
 from cordboard.agent_api.speech import Speech
-from cordboard.agent_api.tts import Voice
+from cordboard.agent_api.tts import HasVoice, Voice
 from cordboard.agents.fallback.active import ActiveAgent
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.fallback.spoken_so_far import SpokenSoFar
@@ -231,6 +231,12 @@ class FallbackAgent:
             self._spawn(self._say_meanwhile(self._session, speech), MEANWHILE)
         elif speech.bridges:
             speech.drop()
+
+    def own_voice(self) -> Voice | None:
+        """See `HasVoice`."""
+        agent = self._seat.agent
+        voice = agent.own_voice() if self._live and isinstance(agent, HasVoice) else None
+        return voice or self._voice
 
     def take_note(self, text: str) -> bool:
         """See `TakesNotes`."""

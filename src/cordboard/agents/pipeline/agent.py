@@ -156,6 +156,10 @@ class PipelineAgent:
                 task = self._spawn(self._say(mouth.say, speech))
         task.add_done_callback(lambda _: None if self._closed else speech.drop())
 
+    def own_voice(self) -> Voice | None:
+        """See `HasVoice`."""
+        return self._voice()
+
     def take_note(self, text: str) -> bool:
         """See `TakesNotes`."""
         dialogue = self._dialogue

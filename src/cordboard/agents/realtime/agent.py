@@ -210,6 +210,10 @@ class RealtimeAgent:
         self._link.leave(reason)
         return True
 
+    def own_voice(self) -> Voice | None:
+        """See `HasVoice`: the engine's, since the service speaks in its session alone."""
+        return self._parts.voice
+
     def say(self, speech: Speech) -> None:
         self._own.say(speech)
 

@@ -144,8 +144,6 @@ class ConsultationRules:
     """Longest time from dialling to the answer."""
     brief: float = 45.0
     """Longest time from the answer to the verdict."""
-    asks: bool = True
-    """The other party is asked whether they take the call; otherwise they take it by answering."""
     introduces: bool = False
     """The other party is introduced to the caller before the agent leaves (`warm`)."""
     returns: bool = False
@@ -228,8 +226,6 @@ class Consultation:
     def _answered(self, now: float) -> list[Do]:
         if self.state is not State.RINGING:
             return []
-        if not self._rules.asks:
-            return self._join(now)
         self._speaks = True
         return self._enter(State.BRIEFING, now, self._rules.brief, Do.BRIEF)
 

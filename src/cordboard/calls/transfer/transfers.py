@@ -7,7 +7,6 @@ commands on the line (`calls.offer.SecondLeg`) and by the agent's voice, and han
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,9 +23,9 @@ from cordboard.calls.media.sound import CallSound
 from cordboard.calls.offer import (
     CallerKey,
     LineControl,
+    Party,
     PartyEvent,
     SecondLeg,
-    TransferTarget,
 )
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.calls.transfer.consultation import (
@@ -42,6 +41,7 @@ from cordboard.calls.transfer.consultation import (
     TimedOut,
     Verdict,
 )
+from cordboard.calls.transfer.destination import briefing_of, target_of, why_closed
 from cordboard.config.schema import Config
 from cordboard.config.tools.entry import BRIEFING_AGAIN, TransferDestination
 from cordboard.errors import (
@@ -58,8 +58,6 @@ log = structlog.get_logger()
 CALLER_GONE = "I am sorry, the caller has hung up. Goodbye."
 MOST_REASON = 300
 """Characters of the caller's concern that the human hears."""
-_FREE = ("NOT_INUSE", "RINGING")
-_IN_USE = ("INUSE", "BUSY", "RINGINUSE", "ONHOLD")
 
 STATUSES: Mapping[str, TransferOutcome] = {
     "ANSWER": "accepted", "CONTINUE": "accepted", "SUCCESS": "accepted",
@@ -83,8 +81,12 @@ def _ignore() -> None:
 def sentences(config: Config) -> Iterator[str]:
     """Yield the sentences of attended transfers that are known in advance."""
     for destination in config.destinations.values():
+        if destination.mode != "blind" or destination.takeover:
+            yield from (CALLER_GONE, BRIEFING_AGAIN)
         if destination.mode != "blind":
-            yield from (CALLER_GONE, BRIEFING_AGAIN, destination.introduction)
+            yield destination.introduction
+        if destination.takeover:
+            yield briefing_of(destination, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,16 @@ class Transfers:
         caller's goes to the transfer.)"""
         return self._attended is not None
 
+    @property
+    def human(self) -> Party | None:
+        """The human who was called, while they are asked or talk with the caller."""
+        return self._attended.human if self._attended is not None else None
+
+    @property
+    def apart(self) -> bool:
+        """True while caller and human talk without the agent."""
+        return self._attended is not None and self._attended.joined
+
     def agent_failed(self) -> bool:
         """Note that the agent cannot continue. True if that must wait: the caller is elsewhere, or
         on the way back."""
@@ -134,7 +146,7 @@ class Transfers:
     ) -> TransferResult:
         """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
         continues. `blind`: whatever the destination's mode, because no agent can speak. `joined`:
-        a person who watches takes the call over, is not asked, and learns when they talk."""
+        a person who watches takes the call over, and learns when they talk."""
         parts, conversation, sound = self._parts, self._conversation, self._sound
         configured = parts.destinations[destination]
         if conversation is None or sound is None:
@@ -146,8 +158,11 @@ class Transfers:
             await parts.ending.unless_over(conversation.heard_by_caller())
             if parts.ending.is_over:
                 raise LineGone("the call is over")
-            result = await self._closed(destination, configured)
-            if result is None:
+            closed = await why_closed(parts.control, configured)
+            if closed is not None:
+                result, detail = closed
+                self._record(destination, result.outcome, detail)
+            else:
                 parts.transferring(True)
                 attends = joined is not None or (configured.mode != "blind" and not blind)
                 if attends:
@@ -167,29 +182,6 @@ class Transfers:
             self._busy, self._attended = False, None
             parts.transferring(False)
         return result
-
-    async def _closed(self, name: str, destination: TransferDestination) -> TransferResult | None:
-        """Return the result if the destination cannot take a caller now. A state that cannot be
-        seen is not a free one."""
-        hours, detail = destination.hours, ""
-        outcome: TransferOutcome = "unavailable"
-        closed = hours is not None and not hours.cover(datetime.datetime.now().astimezone())
-        if closed:
-            detail = "outside its hours"
-        for device in () if closed else destination.devices:
-            try:
-                state = await self._parts.control.device_state(device)
-            except LineError as error:
-                outcome, detail = "failed", f"the state of {device} cannot be seen: {error}"
-                break
-            if state not in _FREE and not (device.startswith("Custom:") and state == "UNKNOWN"):
-                outcome = "busy" if state in _IN_USE else "unavailable"
-                detail = f"{device} is {state}"
-                break
-        if not detail:
-            return None
-        self._record(name, outcome, detail)
-        return TransferResult(outcome, returned=True, closed=closed)
 
     async def _send(
         self, conversation: Conversation, name: str, destination: TransferDestination
@@ -223,7 +215,7 @@ class Transfers:
         outcome = STATUSES.get(status, "failed")
         parts.ledger.record(events.TransferStep(name, "back", status))
         self._record(name, outcome, "" if outcome == "accepted" else status)
-        return TransferResult(outcome, returned=True)
+        return TransferResult(outcome, returned=True, away=True)
 
     def _record(self, name: str, outcome: TransferOutcome, detail: str = "") -> None:
         ok = outcome == "accepted"
@@ -252,12 +244,13 @@ class _Attended:
             ConsultationRules(
                 destination.ring_ms / 1000,
                 destination.briefing_ms / 1000,
-                asks=joined is None,
-                introduces=destination.mode == "warm",
+                introduces=destination.mode == "warm" and joined is None,
                 returns=destination.return_on_hangup,
             )
         )
-        self._joined = joined or _ignore
+        self._is_takeover = joined is not None
+        """The other party is a person who watches the call."""
+        self._talk_began = joined or _ignore
         self._leg: SecondLeg | None = None
         self._reason = ""
         self._commands: deque[Do] = deque()
@@ -305,8 +298,9 @@ class _Attended:
         return TransferResult(result.outcome, returned=result.returned)
 
     def agent_failed(self) -> None:
-        """Bring the caller back, unless they talk with the human already."""
-        if self._machine.state is not State.JOINED:
+        """Bring the caller back, unless they talk with the human already, or one who watches takes
+        the call over: that needs no agent."""
+        if self._machine.state is not State.JOINED and not self._is_takeover:
             self._take(Cancelled())
 
     async def _come_back(self, leg: SecondLeg) -> None:
@@ -319,6 +313,17 @@ class _Attended:
         self._take(Done(Do.BACK))
         if self._machine.result is not None:
             self._record(self._machine.result)
+
+    @property
+    def human(self) -> Party | None:
+        """The other party, once they have answered, as long as they are there."""
+        talks = self._machine.state in (State.BRIEFING, State.INTRODUCING, State.JOINED)
+        return self._leg if talks else None
+
+    @property
+    def joined(self) -> bool:
+        """True while caller and other party talk without the agent."""
+        return self._machine.state is State.JOINED
 
     async def _consult(self) -> ConsultationResult:
         self._follow(self._machine.start(self._loop.time()))
@@ -405,7 +410,7 @@ class _Attended:
                     return
                 case Do.JOIN:
                     await leg.join()
-                    self._joined()
+                    self._talk_began()
                     await self._record_talk(leg)
                 case Do.PART:
                     self._speak(command, partial(self._tell, command, CALLER_GONE))
@@ -433,10 +438,12 @@ class _Attended:
             self._parts.ledger.record(events.Trouble("recording", str(error)))
 
     async def _brief(self) -> None:
-        words = self._destination.briefing.replace("{reason}", self._reason)
         needs_key = self._destination.accept == "key"
         takes = await self._conversation.brief(
-            " ".join(words.split()), BRIEFING_AGAIN, needs_key=needs_key
+            briefing_of(self._destination, self._reason),
+            BRIEFING_AGAIN,
+            needs_key=needs_key,
+            expects_key=self._is_takeover,
         )
         self._take(Verdict(takes))
 
@@ -463,21 +470,6 @@ class _Attended:
             speaking.cancel()
             await asyncio.wait((speaking,))
         self._conversation.hush()
-
-
-def target_of(name: str, destination: TransferDestination) -> TransferTarget:
-    """Return the target of a configured destination."""
-    return TransferTarget(
-        name,
-        destination.type,
-        destination.target,
-        destination.context,
-        destination.priority,
-        destination.return_within_ms / 1000 if destination.returns else 0.0,
-        destination.endpoint,
-        destination.ring_ms / 1000,
-        destination.music,
-    )
 
 
 def _ending_of(result: ConsultationResult, name: str) -> tuple[str, str]:

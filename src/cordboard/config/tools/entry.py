@@ -139,7 +139,8 @@ class TransferDestination(Section):
     briefing: str = Field(
         BRIEFING,
         max_length=500,
-        description="Said to the human; {reason} is what the caller wants, in the agent's words.",
+        description="Said to the human; {reason} is what the caller wants, in the agent's words "
+        "(empty when an operator takes the call over).",
     )
     briefing_ms: int = Field(
         45_000, ge=5_000, le=300_000, description="Time from the answer to the human's decision."
@@ -164,8 +165,9 @@ class TransferDestination(Section):
     )
     takeover: bool = Field(
         False,
-        description="An operator may take live calls over to this phone by the admin port. Needs "
-        "`endpoint`; whoever answers it gets the caller, without a question.",
+        description="An operator may take live calls over to this phone, or join them from it, by "
+        "the admin port. Needs `endpoint`; who answers is asked as for `attended` (`briefing`, "
+        "`accept`; to join needs the key).",
     )
     music: str = Field("", pattern=DIALPLAN_CLASS, description="Music class; empty: the default.")
     record: bool = Field(

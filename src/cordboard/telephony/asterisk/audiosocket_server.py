@@ -30,7 +30,15 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.bare_calls import BARE
-from cordboard.calls.offer import Media, Offer, PartyEvent, SecondLeg, TransferTarget
+from cordboard.calls.offer import (
+    Guest,
+    GuestEvent,
+    Media,
+    Offer,
+    PartyEvent,
+    SecondLeg,
+    TransferTarget,
+)
 from cordboard.config.peers import THIS_MACHINE
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
@@ -404,6 +412,9 @@ class BareLine:
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
+        raise LineUnsupported("nobody can join a call by AudioSocket(): that needs ARI")
 
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")

@@ -11,14 +11,15 @@ The media tells the call why a line or its media ended (`telephony.line_media.En
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from urllib.parse import quote
 from uuid import UUID
 
 import structlog
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
-from cordboard.calls.offer import Media, PartyEvent, TransferTarget
+from cordboard.calls.offer import GuestEvent, Media, PartyEvent, TransferTarget
 from cordboard.errors import (
     AsteriskError,
     LineError,
@@ -28,8 +29,11 @@ from cordboard.errors import (
 )
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
+from cordboard.telephony.asterisk.caller_side import CallerSide
+from cordboard.telephony.asterisk.guest import AsteriskGuest
+from cordboard.telephony.asterisk.media_channel import open_media_channel
 from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival, MediaPath
-from cordboard.telephony.asterisk.second_leg import AsteriskLeg, CallerSide
+from cordboard.telephony.asterisk.second_leg import AsteriskLeg
 from cordboard.telephony.line_media import IDLE_SECONDS, Ending
 
 log = structlog.get_logger()
@@ -69,12 +73,12 @@ class AsteriskLine:
         call_id: UUID,
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
-        on_leg: Callable[[AsteriskLine, AsteriskLeg], None] = lambda line, leg: None,
+        on_channels: Callable[[AsteriskLine, Iterable[str]], None] = lambda line, ids: None,
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
         same_break_seconds: float = SAME_BREAK_SECONDS,
     ) -> None:
         """`on_stranded(path)` is called for what must be removed once Asterisk is reachable,
-        `on_leg` when a consultation begins: events about its channels must come to this line."""
+        `on_channels` with the ids of further channels whose events must come to this line."""
         self.call_id = call_id
         self.channel_id = channel.id
         self.media_id = f"cordboard-{app}-{call_id}-media"
@@ -95,10 +99,12 @@ class AsteriskLine:
         self._hanging_up = False
         self._opened = False
         self._releasing: asyncio.Task[None] | None = None
-        self._on_leg = on_leg
+        self._on_channels = on_channels
         self._caller = (channel.caller_name, channel.caller_number)
         self._leg: AsteriskLeg | None = None
-        self._legs = 0
+        self._guest: AsteriskGuest | None = None
+        self._parties = 0
+        """Number of the phones that were called besides the caller's."""
         self._gone: Ending | None = None
         """The caller's end, while a consultation has yet to take it."""
         self._away: _Away | None = None
@@ -115,14 +121,14 @@ class AsteriskLine:
 
     def handle(self, event: Event, channel_id: str) -> None:
         """Take an event about the caller's channel, the media channel, or a consultation's."""
-        leg = self._leg
         if channel_id == self.media_id:
             if event.type == "StasisStart":
                 self._media_joined.set()
         elif channel_id != self.channel_id:
-            if leg is not None and channel_id in leg.ids:
-                leg.handle(event)
-            elif event.type == "StasisStart":  # of a consultation that is over
+            party = next((each for each in self._others if channel_id in each.ids), None)
+            if party is not None:
+                party.handle(event)
+            elif event.type == "StasisStart":  # of a party that has left the call
                 self._on_stranded(f"channels/{channel_id}")
         elif event.type == "StasisStart":
             self._joined.set()
@@ -165,10 +171,12 @@ class AsteriskLine:
     def key(self, channel_id: str, key: str) -> None:
         """Take a key (ChannelDtmfReceived). Asterisk also reports keys of the media channel, when
         its transport carries them: only those of the person who is with the agent count."""
-        leg = self._leg
+        leg, guest = self._leg, self._guest
         if not key or self._media is None:
             return
-        if leg is not None and channel_id == self.channel_id:
+        if guest is not None and channel_id == guest.channel_id:
+            guest.key(key)
+        elif leg is not None and channel_id == self.channel_id:
             leg.caller_key(key)
         elif channel_id == self.channel_id or (
             leg is not None and leg.with_agent and channel_id == leg.channel_id
@@ -233,13 +241,18 @@ class AsteriskLine:
                 away.left.set_result(None)
         elif away is not None and away.left.done() and not away.back.done():
             away.back.set_result("")
-        if self._leg is not None:
-            self._leg.reconcile(present)
+        for party in self._others:
+            party.reconcile(present)
 
     def owns(self, key: str) -> bool:
         """True if this channel or bridge belongs to the call."""
-        legs = self._leg.ids if self._leg is not None else ()
-        return key in (self.channel_id, self.media_id, self.bridge_id, *legs)
+        others = [each for party in self._others for each in party.ids]
+        return key in (self.channel_id, self.media_id, self.bridge_id, *others)
+
+    @property
+    def _others(self) -> tuple[AsteriskLeg | AsteriskGuest, ...]:
+        """The other parties of the call."""
+        return tuple(each for each in (self._leg, self._guest) if each is not None)
 
     def _media_lost(self, problem: str) -> None:
         if not self._ari.state.connected:
@@ -319,23 +332,8 @@ class AsteriskLine:
         await self._ari.request("POST", add_channel, channel=channel_id)
 
     async def _create_media_channel(self, arrival: MediaArrival, add_channel: str) -> None:
-        try:
-            channel = await self._ari.request(
-                "POST",
-                "channels/externalMedia",
-                channelId=self.media_id,
-                app=self._app,
-                direction="both",
-                **arrival.external_media,
-            )
-        except AsteriskError as error:
-            if error.status != 500:
-                raise
-            # The only error of 22.10.1 when no server listens at the address.
-            raise MediaError(f"{arrival.advice} ({error})") from error
-        arrival.channel_made(channel)
-        await self._media_joined.wait()
-        await arrival.bridgeable()
+        joined = self._media_joined
+        await open_media_channel(self._ari, self._app, self.media_id, arrival, joined)
         await self._enter(add_channel, self.media_id)
 
     # calls.offer.LineControl
@@ -463,10 +461,38 @@ class AsteriskLine:
             raise LineGone(f"the line has ended: {self._ended.result()}")
         if self._leg is not None or self._away is not None or self._media is None:
             raise LineError("the caller is not with the agent")
-        self._legs += 1
+        self._parties += 1
+        leg = self._leg = AsteriskLeg(self._side(), target, self._parties, watch)
+        self._on_channels(self, (leg.channel_id, leg.snoop_id))
+        self._place_changed()
+        return leg
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> AsteriskGuest:
+        """Prepare a third party."""
+        if self._guest is not None:
+            raise LineError("somebody else is joining the call, or has joined it")
+        self._talks_in()
+        self._parties += 1
+        guest = AsteriskGuest(self._side(), target, self._parties, self._talks_in, watch)
+        self._guest = guest
+        self._on_channels(self, (guest.channel_id,))
+        return guest
+
+    def _talks_in(self) -> str:
+        """Return the bridge in which the caller talks. Raises `LineError` if they do not."""
+        if self._ended.done():
+            raise LineGone(f"the line has ended: {self._ended.result()}")
+        if self._leg is not None and self._leg.joined:
+            return self._leg.hold_id
+        if not self._is_with_agent or self._media is None:
+            raise LineError("the caller talks with nobody at this moment")
+        return self.bridge_id
+
+    def _side(self) -> CallerSide:
         name, number = self._caller
-        caller = CallerSide(
+        return CallerSide(
             self._ari,
+            self._path,
             self._app,
             self.channel_id,
             self.bridge_id,
@@ -474,16 +500,15 @@ class AsteriskLine:
             name,
             number,
             self._on_stranded,
-            self._consulted,
+            partial(self._on_channels, self),
+            self._closed,
         )
-        leg = self._leg = AsteriskLeg(caller, target, self._legs, watch)
-        self._on_leg(self, leg)
-        self._place_changed()
-        return leg
 
-    def _consulted(self, leg: AsteriskLeg) -> None:
-        """Note that the consultation is closed; the call learns of a caller who left in it."""
-        if self._leg is leg:
+    def _closed(self, party: object) -> None:
+        """Note that a party is closed; the call learns of a caller who left in a consultation."""
+        if self._guest is party:
+            self._guest = None
+        elif self._leg is party:
             self._leg = None
             self._place_changed()
             if self._gone is not None:
@@ -523,8 +548,7 @@ class AsteriskLine:
     async def _release(self) -> None:
         if self._verdict is not None:
             self._verdict.cancel()
-        if self._leg is not None:
-            await self._leg.close()
+        await asyncio.gather(*(party.close() for party in self._others))
         removals = []
         if self._opened:
             removals = [

@@ -9,7 +9,7 @@ followed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +23,6 @@ from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
 from cordboard.telephony.asterisk.control import AsteriskLine
 from cordboard.telephony.asterisk.media_path import MediaPath
-from cordboard.telephony.asterisk.second_leg import AsteriskLeg
 from cordboard.telephony.line_media import Ending
 
 log = structlog.get_logger()
@@ -78,7 +77,7 @@ class OutboundLine(AsteriskLine):
         order: OutboundOrder,
         on_released: Callable[[AsteriskLine], None],
         on_stranded: Callable[[str], None],
-        on_leg: Callable[[AsteriskLine, AsteriskLeg], None],
+        on_channels: Callable[[AsteriskLine, Iterable[str]], None],
         unreachable_seconds: float,
         same_break_seconds: float,
     ) -> None:
@@ -93,7 +92,7 @@ class OutboundLine(AsteriskLine):
             UUID(order.call_id),
             on_released,
             on_stranded,
-            on_leg,
+            on_channels,
             unreachable_seconds,
             same_break_seconds,
         )

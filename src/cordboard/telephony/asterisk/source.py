@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -31,7 +31,6 @@ from cordboard.telephony.asterisk.control import (
 )
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.outbound_line import OutboundLine
-from cordboard.telephony.asterisk.second_leg import AsteriskLeg
 from cordboard.telephony.dialled import Dialled
 
 log = structlog.get_logger()
@@ -95,7 +94,8 @@ class AsteriskSource:
         self._asterisk_started = ""
         prefix = rf"cordboard-{re.escape(config.app)}-[0-9a-f-]{{36}}"
         self._made_here = re.compile(
-            rf"{prefix}-(media|bridge|dialled|outbound|(leg|hold|snoop)[0-9]+)"
+            rf"{prefix}-(media|bridge|dialled|outbound|(hold|snoop)[0-9]+"
+            r"|(leg|guest)[0-9]+(-(aside|whisper|room)[0-9]+)?)"
         )
         """Ids of the channels and bridges that lines make. Neither a caller nor a dialplan can
         choose a channel's id: only ARI users with write access and AMI's Originate can."""
@@ -189,7 +189,7 @@ class AsteriskSource:
             order,
             self._released,
             self._strand,
-            self._watch_leg,
+            self._watch,
             self._unreachable_seconds,
             self._same_break_seconds,
         )
@@ -221,7 +221,7 @@ class AsteriskSource:
             # An ended line: the caller left us and is back, before the old call was released.
             if not self._made_here.fullmatch(channel.id):
                 self._incoming(channel)
-            elif "-leg" in channel.id:  # of a consultation that is over: it answered too late
+            elif "-leg" in channel.id or "-guest" in channel.id:  # the party has left the call
                 self._strand(f"channels/{channel.id}")
         elif line is not None and event.type == "ChannelDtmfReceived":
             digit = event.body.get("digit")
@@ -255,15 +255,15 @@ class AsteriskSource:
             call_id,
             on_released=self._released,
             on_stranded=self._strand,
-            on_leg=self._watch_leg,
+            on_channels=self._watch,
             unreachable_seconds=self._unreachable_seconds,
             same_break_seconds=self._same_break_seconds,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         return line
 
-    def _watch_leg(self, line: AsteriskLine, leg: AsteriskLeg) -> None:
-        self._lines[leg.channel_id] = self._lines[leg.snoop_id] = line
+    def _watch(self, line: AsteriskLine, ids: Iterable[str]) -> None:
+        self._lines.update(dict.fromkeys(ids, line))
 
     async def _offer(self, line: AsteriskLine, channel: Channel) -> None:
         """Offer a caller. A task border."""

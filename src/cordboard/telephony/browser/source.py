@@ -21,7 +21,16 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.call_registry import Aside
-from cordboard.calls.offer import CallTest, Media, Offer, PartyEvent, SecondLeg, TransferTarget
+from cordboard.calls.offer import (
+    CallTest,
+    Guest,
+    GuestEvent,
+    Media,
+    Offer,
+    PartyEvent,
+    SecondLeg,
+    TransferTarget,
+)
 from cordboard.errors import LineGone, LineUnsupported
 from cordboard.telephony.browser.media import BrowserMedia, PageLink
 from cordboard.telephony.browser.messages import FormatName
@@ -225,6 +234,9 @@ class BrowserLine:
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
+        raise LineUnsupported("a call from a browser has no telephone: nobody can join it")
 
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")

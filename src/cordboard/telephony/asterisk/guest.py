@@ -1,0 +1,63 @@
+"""An operator's phone as a third party of a call (implements `calls.offer.Guest`).
+
+    dial       a new channel calls the phone; caller and agent go on
+    aside      the person is asked whether they join, in a bridge of their own
+    join       the channel joins the caller: in the agent's bridge, or in that of a consultation
+
+Its keys do not reach the bridge (`absorbDTMF`): with AudioSocket they would count as the caller's.
+
+The caller leaves the agent's bridge for a moment and comes back. Otherwise, where the agent's media
+is RTP, their phone got not one packet more: the bridge turned from `native_rtp` to `softmix`
+(measured on 22.10.1; not with AudioSocket or websocket, nor in a bridge of two phones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from cordboard.calls.offer import GuestEvent, PartyKey, TransferTarget
+from cordboard.telephony.asterisk.caller_side import CallerSide, together
+from cordboard.telephony.asterisk.party import AsteriskParty
+
+
+class AsteriskGuest(AsteriskParty):
+    """One guest of one call."""
+
+    def __init__(
+        self,
+        caller: CallerSide,
+        target: TransferTarget,
+        number: int,
+        where: Callable[[], str],
+        watch: Callable[[GuestEvent], None],
+    ) -> None:
+        """`number`: of this guest among those of the call. `where()` returns the bridge in which
+        the caller talks; it raises `LineError` if they do not."""
+        super().__init__(caller, target, f"{caller.prefix}-guest{number}", watch)
+        self._where = where
+        self._watch_keys = watch
+
+    def key(self, key: str) -> None:
+        """Take a key of the guest."""
+        self._watch_keys(PartyKey(key))
+
+    async def join(self) -> None:
+        bridge, caller = self._where(), self._caller
+        await self._post(
+            f"bridges/{bridge}/addChannel",
+            channel=self.channel_id,
+            absorbDTMF="true",
+            inhibitConnectedLineUpdates="true",
+        )
+        self._bridged = True
+        if bridge == caller.bridge_id:
+            await together(
+                partial(self._post, f"bridges/{bridge}/removeChannel", channel=caller.channel_id),
+                partial(
+                    self._post,
+                    f"bridges/{bridge}/addChannel",
+                    channel=caller.channel_id,
+                    inhibitConnectedLineUpdates="true",
+                ),
+            )
