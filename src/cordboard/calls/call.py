@@ -148,6 +148,7 @@ class Call:
         self._keys: Dtmf | None = None
         self._announcements: list[tuple[str, str]] = []  # spoken before the greeting
         self._proof: HeardProof | None = None
+        self._proven: list[str] = []  # kinds of announcements that are proven heard
         self._agent_lost = False
         """True if the agent failed while the caller was elsewhere."""
         self._give_back = False
@@ -420,7 +421,8 @@ class Call:
         sound.listen(self._agent.hear)
         conversation.begin(greets=greets)
         if reaching is not None:
-            reaching.watch(conversation, partial(self._announce, conversation, sound))
+            announce = partial(self._announce, conversation, sound)
+            reaching.watch(conversation, announce, self._retract)
 
     def _announce(self, conversation: Conversation, sound: CallSound) -> None:
         """Have the announcements spoken now: so far no human was there to hear them."""
@@ -428,6 +430,14 @@ class Call:
         self._prove(conversation, sound, self._announcements)
         for text in spoken_opening(context, self._announcements):
             conversation.speech.say(Speech(text, "greeting"))
+
+    def _retract(self) -> None:
+        """Take back what is proven heard: who heard it was a machine."""
+        for kind in self._proven:
+            self._ledger.record(events.AnnouncementUnheard(kind, "machine"))
+        if CONSENT in self._proven:
+            self._recording.consent_void()
+        self._proven.clear()
 
     def _introduce(self) -> None:
         """Record the caller, and the agent that answers."""
@@ -578,6 +588,7 @@ class Call:
             self._ledger.record(
                 events.AnnouncementHeard(kind, texts[kind], version, audio_sha256, audio)
             )
+            self._proven.append(kind)
             if kind == CONSENT:
                 self._recording.consent_heard()
 

@@ -571,7 +571,8 @@ class AnnouncementUnheard(LedgerEvent):
     kind: str
     reason: str
     """`cut`: the caller interrupted it, or it was taken back; `other_words`: the service spoke
-    other words; `not_spoken`: the greeting or the call was over before."""
+    other words; `not_spoken`: the greeting or the call was over before; `machine`: what was proven
+    heard before was heard by a machine that had seemed to be a person."""
 
 
 @dataclass(frozen=True, slots=True)
