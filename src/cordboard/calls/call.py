@@ -382,7 +382,9 @@ class Call:
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
         if self._binding.context.uses_pre_call:
+            conversation.music.works(self._reaching is None)  # nothing sounds before an answer
             await self._ending.unless_over(self._pre_call.done())
+            conversation.music.works(False)
         reached = None
         if self._reaching is not None:
             reached = await self._ending.unless_over(self._reaching.reach(sound))
@@ -487,6 +489,7 @@ class Call:
                 self._heard,
             ),
             self._binding.context.silence,
+            self._offer.control.music,
             self._toolbox.known_secrets.text,
         )
         tools, tracing = conversation.tools, self._services.tracing
@@ -711,6 +714,8 @@ class Call:
         if self._keys is not None:
             self._keys.close()
         self._end_conversation()
+        if self._conversation is not None:
+            await self._step("music", self._conversation.music.ended())
         if self._proof is not None:
             self._proof.close()
         if self._reaching is not None:

@@ -355,6 +355,24 @@ class CutOff(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class MusicBegan(LedgerEvent):
+    """The caller hears music in place of us, because a tool or a lookup takes long."""
+
+    type = "line.music_began"
+    music: str
+    """`silence.music`: the telephone system's class of hold music, or `ringback`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MusicEnded(LedgerEvent):
+    """The music is over: the caller hears us again."""
+
+    type = "line.music_ended"
+    played_ms: int
+    """Duration of the music."""
+
+
+@dataclass(frozen=True, slots=True)
 class HoldBegan(LedgerEvent):
     """The caller put the call on hold: the agent hears nothing of it, and its speech waits."""
 
@@ -778,7 +796,8 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     SpeechBegan, TurnEnded, Heard, Key, KeyChosen, Answering,
     OperatorSaid, OperatorHint, OperatorTakeover, OperatorHangup, Flagged, Listened,
     AudioStarted, AudioEnded, Held,
-    Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, Silence, ToolCalled, ToolApproval,
+    Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, MusicBegan, MusicEnded, Silence,
+    ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, FirewallRefused, CallerVerified, Latency, Answered,
     TransferStep, Transferred, MessageTaken, CallbackRequested, AnnouncementHeard,
     AnnouncementUnheard, RecordingStarted, RecordingDeclined, RecordingPaused, RecordingResumed,

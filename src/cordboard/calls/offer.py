@@ -76,6 +76,8 @@ class Media(Protocol):
         """End both directions and free every resource. Idempotent."""
 
 
+RINGBACK = "ringback"
+"""In place of a class of hold music: the telephone system's ringing tone."""
 TargetType: TypeAlias = Literal[
     "extension", "number", "queue", "ring_group", "voicemail", "dialplan", "refer"
 ]
@@ -205,6 +207,11 @@ class LineControl(Protocol):
 
     async def dtmf(self, keys: str) -> None:
         """Send keys (`0-9*#A-D`, `w` = half a second's pause) to the caller's side."""
+
+    async def music(self, music: str) -> None:
+        """Play hold music of this class to the caller, in place of our sound, while we still hear
+        them; `RINGBACK`: a ringing tone, during which we need not hear them. Empty: stop it, and
+        send our sound again."""
 
     async def variable(self, name: str) -> str | None:
         """Return the value of a channel variable; None when unset."""

@@ -136,6 +136,9 @@ class ScriptedCaller(PacedMedia):
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a test call cannot be transferred: it has no telephone")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a test call has no music")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 

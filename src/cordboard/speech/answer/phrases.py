@@ -86,8 +86,8 @@ _OF_MACHINES = tuple(re.compile(each) for each in (_SCREENS, _ASSISTANT, _THIRD_
 _MARKS = (re.compile(_ASKS), *_OF_MACHINES)
 """Marks of a screening service; two show it. A person may show the first."""
 _ACTS = tuple(re.compile(each) for each in (_ASKS, _SCREENS, _PASSES_ON))
-"""What the assistant of somebody who is not available does not do: it speaks of a third person, but
-puts no one through."""
+"""Acts of a service that may put us through. The assistant of a person who is not available does
+none of them, though it speaks of a third person."""
 _MESSAGE = re.compile(r"\b(?:leave|record) (?:\w+ ){0,3}message")
 _VOICEMAIL = re.compile(
     r"\bleave (?:us |me |him |her )?(?:a|your|the|my)?\s?(?:brief |short |detailed |name|number"

@@ -405,6 +405,9 @@ class BareLine:
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a call by AudioSocket() has no music: that needs ARI")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 

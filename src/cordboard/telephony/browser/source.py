@@ -226,6 +226,9 @@ class BrowserLine:
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
         raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a call from a browser has no music")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 
