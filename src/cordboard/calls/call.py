@@ -158,8 +158,9 @@ class Call:
         self._ledger = services.ledger(offer.call_id, now)
         test = offer.test
         self._toolbox = generation.admit(binding.context_name, test.tools if test else REAL)
-        asks_pin = generation.config.firewall.pin is not None
-        self._secret_keys = asks_pin or may_collect_keys(self._toolbox.specs)
+        rules = generation.config.firewall
+        proves = rules.pin is not None or rules.callback is not None
+        self._secret_keys = proves or may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
         self.firewall = self._make_firewall()
         """Judges the call's acts by the operator's policy."""
@@ -224,6 +225,7 @@ class Call:
             self._binding.context_name,
             {**offer.variables, **numbers},
             lambda: self._pre_call.data,
+            self._generation.config.outbound,
         )
 
     def _make_operator(self) -> OperatorControl:

@@ -23,6 +23,7 @@ from cordboard.calls.media.sound import CallSound
 from cordboard.calls.messages import Messages
 from cordboard.calls.offer import Offer
 from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.second_phone import SecondPhone
 from cordboard.calls.transfer.transfers import Joined, TransferParts, Transfers
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError, TransferFailed
@@ -32,6 +33,7 @@ from cordboard.tools.call_line import (
     KeysCollected,
     KeysWanted,
     MessageResult,
+    SecondPhoneAsk,
     TransferResult,
 )
 
@@ -132,6 +134,13 @@ class CallControl:
             raise LineError("the call is not connected")
         self._check_keys()
         return await self._conversation.confirm(question)
+
+    async def ask_at(self, ask: SecondPhoneAsk) -> KeysCollected:
+        """Collect keys at another telephone. Raises as `collect_keys` does."""
+        if self._keys is None or self._conversation is None:
+            raise LineError("the call is not connected")
+        self._check_keys()
+        return await SecondPhone(self._control, self._conversation, self._keys).ask(ask)
 
     async def take_message(self, about: str) -> MessageResult:
         """Have the caller dictate a message, and pass it on."""

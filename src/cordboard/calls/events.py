@@ -509,7 +509,7 @@ class CallerVerified(LedgerEvent):
 
     type = "caller.verified"
     proof: str
-    """`pin` or `operator`."""
+    """`pin`, `callback` or `operator`."""
     ok: bool
     who: str = ""
     """The operator."""

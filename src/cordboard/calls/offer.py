@@ -102,6 +102,8 @@ class TransferTarget:
     """Time after which a consultation's phone stops ringing, if the engine has not stopped it."""
     music: str = ""
     """Class of the hold music; empty: the telephone system's default."""
+    shown: tuple[str, str] | None = None
+    """Name and number that a consultation's phone shows; None: the caller's."""
 
 
 @dataclass(frozen=True, slots=True)
