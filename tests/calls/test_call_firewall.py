@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cordboard.agent_api.agent import AgentFailed
 from cordboard.calls import events
 from cordboard.calls.call import WORDLESS
 from cordboard.calls.call_firewall import judge_dialling, local_now
@@ -498,3 +499,23 @@ def test_a_caller_who_hangs_up_while_the_known_number_rings(tmp_path: Path) -> N
     [leg] = stage.line.legs
     assert leg.closed, "it rings on"
     assert not any(ok for _, ok in proofs(stage))
+
+
+def test_an_agent_that_fails_meanwhile_apologises_to_the_caller_not_there(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        leg.answer()
+        await asyncio.sleep(2)
+        stage.agent.emit(AgentFailed("the connection broke"))
+        await asyncio.sleep(3)
+        heard.extend(said(stage))
+        leg.leave()
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "agent_failed")
+    [leg] = stage.line.legs
+    assert leg.closed
+    assert leg.operations[-1] == "back", "the caller was left with music"
+    assert said(stage)[: len(heard)] == heard

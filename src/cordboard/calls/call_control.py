@@ -58,6 +58,7 @@ class CallControl:
         callbacks: Callbacks,
     ) -> None:
         self._ending = ending
+        self._transferring = transferring
         self.call_id = offer.call_id
         self.context_name = binding.context_name
         self.provider_name = binding.provider_name
@@ -140,7 +141,14 @@ class CallControl:
         if self._keys is None or self._conversation is None:
             raise LineError("the call is not connected")
         self._check_keys()
-        return await SecondPhone(self._control, self._conversation, self._keys).ask(ask)
+        second = SecondPhone(self._control, self._conversation, self._keys)
+        self.transfers.asks_elsewhere = True
+        self._transferring(True)
+        try:
+            return await second.ask(ask)
+        finally:
+            self.transfers.asks_elsewhere = False
+            self._transferring(False)
 
     async def take_message(self, about: str) -> MessageResult:
         """Have the caller dictate a message, and pass it on."""

@@ -50,6 +50,8 @@ class SecondPhone:
     async def ask(self, ask: SecondPhoneAsk) -> KeysCollected:
         """See `CallLine.ask_at`. Nothing of the second call is left when it returns or raises."""
         await self._conversation.tell(ask.told)
+        if self._conversation.floor.ending:
+            raise LineGone("the call is ending")
         target = TransferTarget(
             NAME, "number", ask.number, "", endpoint=ask.endpoint, ring_seconds=ask.ring_seconds,
             shown=ask.shown,
