@@ -76,6 +76,7 @@ REAL_TIME = (
     "tests/telephony/asterisk/test_rtp_calls.py",
     "tests/telephony/asterisk/test_source.py",
     "tests/telephony/asterisk/test_strangers.py",
+    "tests/telephony/asterisk/test_waiting_music.py",
     "tests/telephony/asterisk/test_websocket_calls.py",
     "tests/outbound/test_campaign_store.py",
     "tests/runtime/test_engine.py",

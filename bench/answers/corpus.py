@@ -174,7 +174,7 @@ SEEN = Texts(
     ),
     intercept=("@invalid", "@check-number-dial-again", "@pbx-invalid"),
 )
-HELD_OUT = Texts(
+SEEN_AGAIN = Texts(
     short=(
         "Hello there.",
         "Yep.",
@@ -243,7 +243,101 @@ HELD_OUT = Texts(
     ),
     intercept=("@pbx-invalidpark", "@feature-not-avail-line", "@simul-call-limit-reached"),
 )
-"""Written after the rules had seen all others."""
+"""Once held out; seen when the rules for screening services and menus were mended."""
+HELD_OUT = Texts(
+    short=(
+        "Yep?",
+        "Hello, who's calling?",
+        "Sarah here.",
+        "Yes, speaking.",
+        "Hi, can I help you?",
+        "Doctor Patel.",
+        "Sales, Mike speaking.",
+        "Hello? Hello?",
+        "Good evening.",
+        "Who am I speaking to?",
+        "Hi, this is David.",
+        "Go ahead.",
+        "Mum, is that you?",
+        "@sorry-youre-having-problems",
+        "@please-try-again",
+    ),
+    long=(
+        "Good morning, Lakeside Veterinary, you're speaking with Claire, how can I help today?",
+        "Hi, sorry, I'm driving, can you call me back in ten minutes?",
+        "Hello? Hello, I think the line is bad, are you there?",
+        "Reception, Maria speaking, may I ask who's calling and what it's about?",
+        "Yes hi, this is David, is this about the delivery this afternoon?",
+        "Hi there, thanks for calling Bella's Pizza, is that pick up or delivery?",
+        "Good evening, Hotel Aurora, Jonas at the front desk.",
+        "He's not in right now, can I take a message?",
+        "Doctor Patel's office, could you hold for a second please? Thanks. Okay, who's calling?",
+        "Hello, yes, I was expecting your call, give me one second, let me get a pen.",
+    ),
+    voicemail=(
+        "Hey, it's Mike, you know what to do.",
+        "Hi, you've got Sarah's phone. I'm probably in a meeting, so drop me a line after the beep "
+        "and I'll get back to you.",
+        "You've reached the Carter family. We can't come to the phone just now. Leave us your name "
+        "and number and we'll ring you back.",
+        "The Google Voice subscriber you have called is not available. Please leave a message "
+        "after the tone.",
+        "Your call has been forwarded to voicemail. The person you're trying to reach isn't "
+        "available. At the tone, please record your message. When you've finished recording, just "
+        "hang up, or press one for more options.",
+        "Hello. | This is Tom. I can't get to the phone, so please leave me a message.",
+        "Thank you for calling Green Valley Plumbing. Our office is closed. Our hours are eight to "
+        "five, Monday to Friday. Please leave a message after the tone.",
+        "@vm-nobodyavail @vm-leavemsg",
+    ),
+    screening=(
+        "This number is protected by call guard. If you are a person, please say who you are, and "
+        "whom you would like to speak to.",
+        "Hi, I'm Call Assist by Google, recording this call for the person you're trying to reach. "
+        "Before I try to connect you, can I ask what you're calling about?",
+        "Hello. Calls to this number are being screened. Please say your name after the tone, then "
+        "press pound.",
+        "Please state your name after the tone, and Google Voice will try to connect you.",
+        "Hello, I am the digital assistant of the person you are calling. May I know who is "
+        "calling, and what it is regarding?",
+        "Hi, this call is answered by a text call assistant. I will pass on what you say as text. "
+        "Please tell me who you are and what you need.",
+        "Hi, I'm the digital receptionist. Who may I say is calling?",
+        "Hello, you're through to the Smiths. We are screening our calls. Please say your name "
+        "after the tone, then press hash.",
+        "The person you are calling does not take calls from numbers they don't know. Please say "
+        "who you are, and I will ask whether they want to talk to you.",
+        "One moment please. Before I connect your call, please say your first and last name.",
+    ),
+    ivr=(
+        "Thanks for calling Northfield Family Clinic. If this is a medical emergency, hang up and "
+        "dial nine one one. To make or change an appointment, press one. For prescription refills, "
+        "press two.",
+        "Welcome to City Power. To report an outage, press one. To pay your bill, press two.",
+        "Hello, and welcome to Swift Parcel. In a few words, tell me why you're calling today. You "
+        "can say things like, track my parcel, or change my delivery.",
+        "Thank you for calling Fairview Insurance. If you know your party's extension, you may "
+        "dial it at any time. Otherwise, please stay on the line.",
+        "You have reached the law offices of Hart and Lowe. Dial one for reception, two for "
+        "accounts, or stay on the line for an operator.",
+        "Welcome to Sunrise Airlines. Are you calling about an existing booking? Please say yes or "
+        "no.",
+        "Please enter your sixteen digit card number, followed by the pound key.",
+        "Hi, you've reached Tony's Restaurant. For reservations, press one. For take out, press "
+        "two. For our opening hours, press three.",
+        "Our menu has recently changed. For billing, select one. For technical support, select "
+        "two.",
+        "You're speaking with the virtual assistant of Metro Bank. Please tell me what you would "
+        "like to do, for example, check my balance.",
+        "Using your keypad, please enter the extension of the person you wish to reach, or press "
+        "star for the directory.",
+        "@conf-getconfno",
+        "@dir-intro-fn",
+    ),
+    intercept=("@number-not-answering", "@tt-allbusy"),
+)
+"""Written before the rules of today, from what the vendors of screening services publish and from
+common menus; no failure of it has been looked at."""
 NOISES = (5, 12, 40)
 LEVELS = (0.35, 0.6, 1.0)
 BEEPS = ((1000, 0.3), (440, 0.5), (1400, 0.2), (850, 0.8), (620, 0.4), (480, 1.0), (2000, 0.25))
@@ -269,9 +363,9 @@ class Builder:
     """Builds the recordings of one half."""
 
     def __init__(self, half: Half, prompts: Path, speak: Speak) -> None:
-        self._texts = _joined(TUNE, SEEN) if half == "tune" else HELD_OUT
-        self._dice = random.Random(71 if half == "tune" else 9304)
-        self._noise = np.random.default_rng(71 if half == "tune" else 9304)
+        self._texts = _joined(TUNE, SEEN, SEEN_AGAIN) if half == "tune" else HELD_OUT
+        self._dice = random.Random(71 if half == "tune" else 4127)
+        self._noise = np.random.default_rng(71 if half == "tune" else 4127)
         self._prompts = prompts
         self._speak = speak
         self._phrases: dict[str, Sound] = {}
@@ -400,9 +494,9 @@ class Builder:
         return self._phrases[phrase]
 
 
-def _joined(one: Texts, other: Texts) -> Texts:
-    both = {each.name: getattr(one, each.name) + getattr(other, each.name) for each in fields(one)}
-    return Texts(**both)
+def _joined(*texts: Texts) -> Texts:
+    names = [each.name for each in fields(Texts)]
+    return Texts(**{name: sum((getattr(one, name) for one in texts), ()) for name in names})
 
 
 def trimmed(sound: Sound) -> Sound:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cordboard.agent_api.agent import AgentFailed
 from cordboard.calls import events
 from cordboard.calls.call import WORDLESS
 from cordboard.calls.call_firewall import judge_dialling, local_now
@@ -20,6 +22,7 @@ from cordboard.firewall.policy import NOT_VERIFIED, REFUSED, Policy
 from cordboard.tools.tool import Effects, Status, ToolReply
 from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
 from cordboard_testkit.fake_agent import FakeAgent
+from cordboard_testkit.fake_line import FakeLeg
 
 DESTINATIONS = {
     "hotline": {"target": "+4782900000", "context": "trunk"},
@@ -346,3 +349,173 @@ def test_an_obedient_agent_reaches_no_destination_that_is_not_configured(tmp_pat
     assert stage.line.sent_keys == ""
     assert {reply.refused for reply in act.replies} == {"arguments"}
     assert len(act.replies) == len(HOSTILE)
+
+
+KNOWN = "+4722334455"
+CALL_BACK = {
+    "country": "NO",
+    "tools": {"refund": {"step_up": "callback", "tainted": "allow"}},
+    "callback": {"from": "variables.KNOWN_NUMBER", "calls": 2, "ring_ms": 10_000},
+}
+
+
+class CallBack:
+    """A call whose caller is known by a number, and that number's telephone."""
+
+    def __init__(self, tmp_path: Path, number: str = KNOWN, **firewall: Any) -> None:
+        self._tmp_path = tmp_path
+        self._number = number
+        self._firewall = {**CALL_BACK, **firewall}
+        self.replies: list[ToolReply] = []
+
+    def play(self, phone: Callable[[CallStage, FakeLeg, str], Awaitable[None]]) -> CallStage:
+        """`phone(stage, leg, code)` acts when the number is dialled, each time."""
+
+        async def script(agent: FakeAgent) -> None:
+            await asyncio.sleep(2)
+            for place in "x", "y":
+                self.replies.append(await agent.ask("refund", {"place": place}, turn=1))
+            await agent.speak(1, "That is all.")
+
+        async def serve(stage: CallStage) -> None:
+            while True:
+                await stage.line.dialled.wait()
+                stage.line.dialled.clear()
+                [code, *_] = re.findall(r"\d, \d, \d, \d", said(stage)[-1])
+                await phone(stage, stage.line.legs[-1], code.replace(", ", ""))
+
+        async def scenario(stage: CallStage) -> None:
+            serving = asyncio.ensure_future(serve(stage))
+            await asyncio.sleep(90)
+            serving.cancel()
+            if not serving.cancelled() and serving.done():
+                serving.result()
+            stage.line.caller_hangs_up()
+
+        return play_call(
+            self._tmp_path,
+            lambda: FakeAgent(script),
+            scenario,
+            context={"tools": ["refund"]},
+            tools=[FakeTool("refund", effects=Effects.DESTRUCTIVE)],
+            variables={"KNOWN_NUMBER": self._number},
+            firewall=self._firewall,
+            outbound={"enabled": True, "endpoint": "PJSIP/{number}@trunk"},
+        )
+
+    @property
+    def statuses(self) -> list[str]:
+        return [str(reply.status) for reply in self.replies]
+
+
+def said(stage: CallStage) -> list[str]:
+    return [event.text for event in stage.of(events.Answering)]
+
+
+def proofs(stage: CallStage) -> list[tuple[str, bool]]:
+    return [(event.proof, event.ok) for event in stage.of(events.CallerVerified)]
+
+
+def test_a_caller_is_proven_by_a_call_to_the_number_that_is_known_of_them(tmp_path: Path) -> None:
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        assert stage.line.place == "hold"
+        assert (leg.target.endpoint, leg.target.ring_seconds) == (f"PJSIP/{KNOWN}@trunk", 10)
+        await asyncio.sleep(3)
+        leg.answer()
+        await asyncio.sleep(6)
+        assert leg.party_hears == "agent"
+        await press(stage, code)
+        await asyncio.sleep(1)
+        assert stage.line.place == "agent", "the caller is back"
+        assert not leg.live
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone)
+    assert call.statuses == ["ok", "ok"], "one proof is enough for a call"
+    assert proofs(stage) == [("callback", True)]
+    assert len(stage.line.legs) == 1
+    assert stage.line.legs[0].operations == ["hold", "dial", "brief", "drop", "back"]
+    assert all(event.key == MASK for event in stage.of(events.Key))
+    assert stage.ended.reason == "caller_hangup"
+
+
+@pytest.mark.parametrize("what", ["wrong", "nothing", "busy", "no answer", "hangs up"])
+def test_a_call_to_the_known_number_that_proves_nothing(tmp_path: Path, what: str) -> None:
+    """A voicemail presses nothing. Each failure is one of the two calls."""
+
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        await asyncio.sleep(1)
+        if what == "busy":
+            leg.leave(17, 486)
+        elif what != "no answer":
+            leg.answer()
+            await asyncio.sleep(6)
+            if what == "wrong":
+                await press(stage, "".join(str(9 - int(key)) for key in code))
+            elif what == "hangs up":
+                leg.leave()
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone)
+    assert call.statuses == ["refused", "refused"]
+    assert call.replies[0].message == NOT_VERIFIED
+    assert proofs(stage) == [("callback", False)] * 2
+    assert refusals(stage) == [("tool", "refund", "step_up")] * 2
+    assert len(stage.line.legs) == 2
+    assert all(leg.closed for leg in stage.line.legs)
+    assert said(stage)[-1] == "That is all.", "the call went on"
+    assert stage.line.place == "gone", "they hung up at the end"
+
+
+@pytest.mark.parametrize(
+    ("number", "rules", "why"),
+    [
+        ("", {}, "holds none"),
+        ("+4782900000", {}, "may not be called"),
+        (KNOWN, {"deny": [KNOWN]}, "may not be called"),
+    ],
+)
+def test_a_number_that_may_not_be_called_is_not_called(
+    tmp_path: Path, number: str, rules: dict[str, Any], why: str
+) -> None:
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        raise AssertionError("it was called")
+
+    call = CallBack(tmp_path, number, **rules)
+    stage = call.play(phone)
+    assert call.statuses == ["refused", "refused"]
+    assert not stage.line.legs
+    assert all(why in event.why for event in stage.of(events.FirewallRefused))
+
+
+def test_a_caller_who_hangs_up_while_the_known_number_rings(tmp_path: Path) -> None:
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        await asyncio.sleep(2)
+        stage.line.caller_hangs_up()
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone)
+    assert stage.ended.reason == "caller_hangup"
+    [leg] = stage.line.legs
+    assert leg.closed, "it rings on"
+    assert not any(ok for _, ok in proofs(stage))
+
+
+def test_an_agent_that_fails_meanwhile_apologises_to_the_caller_not_there(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        leg.answer()
+        await asyncio.sleep(2)
+        stage.agent.emit(AgentFailed("the connection broke"))
+        await asyncio.sleep(3)
+        heard.extend(said(stage))
+        leg.leave()
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "agent_failed")
+    [leg] = stage.line.legs
+    assert leg.closed
+    assert leg.operations[-1] == "back", "the caller was left with music"
+    assert said(stage)[: len(heard)] == heard

@@ -234,6 +234,47 @@ def test_a_screening_service_that_seemed_human_proves_nothing_for_the_human_behi
     assert heard[-2:] == ["disclosure", "consent"]
 
 
+def test_a_consent_that_a_screening_service_has_heard_is_taken_back(tmp_path: Path) -> None:
+    """It seems human for so long that it hears the consent to its end, and recording begins."""
+    states: list[str] = []
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(1.0)
+        media = stage.line.media
+        assert media is not None
+        for sound in (
+            quiet(0.3) + noise(0.5) + quiet(6),
+            noise(2.5) + quiet(5),
+            noise(0.4) + quiet(10),
+        ):
+            await media.say(sound)
+            states.append(stage.call.recording)
+        media.break_off("caller_hangup")
+
+    says = "Hello.", "Please say your name and why you are calling.", "Yes?"
+    stage = play(
+        tmp_path, scenario, line(), transcribe=words_in_order(*says),
+        context={**ANNOUNCES, "greeting": "Good morning."},
+    )  # fmt: skip
+    assert judged(stage) == ["human", "screening", "human"]
+    assert states == ["on", "paused", "on"]
+    story = [
+        (entry["type"], entry.get("kind"), entry.get("reason"))
+        for entry in stage.lines()
+        if entry["type"].startswith(("announcement.", "recording."))
+    ]
+    consent = [each for each in story if each[1] != "disclosure"]
+    assert consent[:5] == [
+        ("announcement.heard", "consent", None),
+        ("recording.started", None, None),
+        ("announcement.unheard", "consent", "machine"),
+        ("recording.paused", None, None),
+        ("announcement.heard", "consent", None),
+    ]
+    assert consent[5][0] == "recording.resumed"
+    assert ("announcement.unheard", "disclosure", "machine") in story
+
+
 def test_no_human_behind_a_screening_service_and_nothing_is_announced(tmp_path: Path) -> None:
     said = "Please say your name and why you are calling."
     stage = play(

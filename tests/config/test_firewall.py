@@ -66,6 +66,25 @@ pin: {from: variables.CUSTOMER_PIN, digits: 6, tries: 2}
             "firewall.tools.refund.step_up",
             "pin needs `firewall.pin`",
         ),
+        (
+            "tools: {refund: {step_up: callback}}",
+            8,
+            "firewall.tools.refund.step_up",
+            "callback needs `firewall.callback`",
+        ),
+        (
+            "callback: {from: variables.NUMBER}\ntools: {refund: {step_up: callback}}",
+            9,
+            "firewall.tools.refund.step_up",
+            "callback needs `outbound.enabled`",
+        ),
+        ("callback: {from: caller_number}", 8, "firewall.callback.from", "variables.NAME"),
+        (
+            "callback: {from: variables.NUMBER, told: Wait.}",
+            8,
+            "firewall.callback.told",
+            "{code} once",
+        ),
         ("tools: {refund: {step_up: password}}", 8, "firewall.tools.refund.step_up", "pin"),
         (
             "tools: {refund: {arguments: {to: {from: [words]}}}}",

@@ -70,6 +70,8 @@ export const MARKS = [
   "announcement.heard",
   "announcement.unheard",
   "caller.key_chosen",
+  "line.music_began",
+  "line.music_ended",
   "line.hold_began",
   "line.hold_ended",
   "recording.started",

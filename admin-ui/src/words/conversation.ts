@@ -17,6 +17,8 @@ const marks: Record<MarkItem["type"], string> = {
   "announcement.heard": "Announcement heard",
   "announcement.unheard": "Announcement not heard",
   "caller.key_chosen": "Key of the menu",
+  "line.music_began": "Music while the caller waits",
+  "line.music_ended": "Music is over",
   "line.hold_began": "Caller puts the call on hold",
   "line.hold_ended": "Caller is back",
   "recording.started": "Recording begins",

@@ -149,6 +149,7 @@ class Call:
         self._keys: Dtmf | None = None
         self._announcements: list[tuple[str, str]] = []  # spoken before the greeting
         self._proof: HeardProof | None = None
+        self._proven: list[str] = []  # kinds of announcements that are proven heard
         self._agent_lost = False
         """True if the agent failed while the caller was elsewhere."""
         self._give_back = False
@@ -158,8 +159,9 @@ class Call:
         self._ledger = services.ledger(offer.call_id, now)
         test = offer.test
         self._toolbox = generation.admit(binding.context_name, test.tools if test else REAL)
-        asks_pin = generation.config.firewall.pin is not None
-        self._secret_keys = asks_pin or may_collect_keys(self._toolbox.specs)
+        rules = generation.config.firewall
+        proves = rules.pin is not None or rules.callback is not None
+        self._secret_keys = proves or may_collect_keys(self._toolbox.specs)
         self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
         self.firewall = self._make_firewall()
         """Judges the call's acts by the operator's policy."""
@@ -228,6 +230,7 @@ class Call:
             self._binding.context_name,
             {**offer.variables, **numbers},
             lambda: self._pre_call.data,
+            self._generation.config.outbound,
         )
 
     def _make_operator(self) -> OperatorControl:
@@ -392,7 +395,9 @@ class Call:
         self._ledger.record(events.Connected())
         sound = self._connect(media, conversation)
         if self._binding.context.uses_pre_call:
+            conversation.music.works(self._reaching is None)  # nothing sounds before an answer
             await self._ending.unless_over(self._pre_call.done())
+            conversation.music.works(False)
         reached = None
         if self._reaching is not None:
             reached = await self._ending.unless_over(self._reaching.reach(sound))
@@ -431,7 +436,8 @@ class Call:
         sound.listen(self._agent.hear)
         conversation.begin(greets=greets)
         if reaching is not None:
-            reaching.watch(conversation, partial(self._announce, conversation, sound))
+            announce = partial(self._announce, conversation, sound)
+            reaching.watch(conversation, announce, self._retract)
 
     def _announce(self, conversation: Conversation, sound: CallSound) -> None:
         """Have the announcements spoken now: so far no human was there to hear them."""
@@ -439,6 +445,14 @@ class Call:
         self._prove(conversation, sound, self._announcements)
         for text in spoken_opening(context, self._announcements):
             conversation.speech.say(Speech(text, "greeting"))
+
+    def _retract(self) -> None:
+        """Take back what is proven heard: who heard it was a machine."""
+        for kind in self._proven:
+            self._ledger.record(events.AnnouncementUnheard(kind, "machine"))
+        if CONSENT in self._proven:
+            self._recording.consent_void()
+        self._proven.clear()
 
     def _introduce(self) -> None:
         """Record the caller, and the agent that answers."""
@@ -488,6 +502,7 @@ class Call:
                 self._heard,
             ),
             self._binding.context.silence,
+            self._offer.control.music,
             self._toolbox.known_secrets.text,
         )
         tools, tracing = conversation.tools, self._services.tracing
@@ -590,6 +605,7 @@ class Call:
             self._ledger.record(
                 events.AnnouncementHeard(kind, texts[kind], version, audio_sha256, audio)
             )
+            self._proven.append(kind)
             if kind == CONSENT:
                 self._recording.consent_heard()
 
@@ -716,6 +732,8 @@ class Call:
         if self._keys is not None:
             self._keys.close()
         self._end_conversation()
+        if self._conversation is not None:
+            await self._step("music", self._conversation.music.ended())
         if self._proof is not None:
             self._proof.close()
         if self._reaching is not None:

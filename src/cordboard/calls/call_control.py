@@ -24,6 +24,7 @@ from cordboard.calls.media.sound import CallSound
 from cordboard.calls.messages import Messages
 from cordboard.calls.offer import Offer, Party
 from cordboard.calls.recording.call_recording import CallRecording
+from cordboard.calls.second_phone import SecondPhone
 from cordboard.calls.transfer.aside import Hearer, speak_aside
 from cordboard.calls.transfer.conference import Conference, ConferenceParts
 from cordboard.calls.transfer.destination import why_closed
@@ -36,6 +37,7 @@ from cordboard.tools.call_line import (
     KeysCollected,
     KeysWanted,
     MessageResult,
+    SecondPhoneAsk,
     TransferResult,
 )
 
@@ -65,6 +67,7 @@ class CallControl:
         self._ledger = ledger
         self._voice = voice
         self._conference: Conference | None = None
+        self._transferring = transferring
         self.call_id = offer.call_id
         self.context_name = binding.context_name
         self.provider_name = binding.provider_name
@@ -187,6 +190,20 @@ class CallControl:
             raise LineError("the call is not connected")
         self._check_keys()
         return await self._conversation.confirm(question)
+
+    async def ask_at(self, ask: SecondPhoneAsk) -> KeysCollected:
+        """Collect keys at another telephone. Raises as `collect_keys` does."""
+        if self._keys is None or self._conversation is None:
+            raise LineError("the call is not connected")
+        self._check_keys()
+        second = SecondPhone(self._control, self._conversation, self._keys)
+        self.transfers.asks_elsewhere = True
+        self._transferring(True)
+        try:
+            return await second.ask(ask)
+        finally:
+            self.transfers.asks_elsewhere = False
+            self._transferring(False)
 
     async def take_message(self, about: str) -> MessageResult:
         """Have the caller dictate a message, and pass it on."""

@@ -14,14 +14,16 @@ from __future__ import annotations
 import asyncio
 import datetime
 import hmac
+import secrets
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
 from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.config.schema import Config, Context
+from cordboard.config.sections.outbound import Outbound
 from cordboard.errors import LineError, LineGone
 from cordboard.firewall.counts import Counts, Direction, Scope, Used
 from cordboard.firewall.policy import (
@@ -35,11 +37,12 @@ from cordboard.firewall.policy import (
     Facts,
     KeysAct,
     Policy,
+    Proof,
     ToolAct,
     TransferAct,
 )
 from cordboard.observe.metrics import Metrics
-from cordboard.tools.call_line import CallLine, KeysWanted
+from cordboard.tools.call_line import CallLine, KeysWanted, SecondPhoneAsk
 from cordboard.tools.tool import Status, ToolAsk, ToolResult, ToolSpec
 
 NEEDS_OPERATOR = (
@@ -53,9 +56,11 @@ log = structlog.get_logger()
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """The question for the PIN."""
+    """The questions for the PIN, and for the code at the caller's known number."""
     if config.firewall.pin is not None:
         yield config.firewall.pin.prompt
+    if config.firewall.callback is not None:
+        yield config.firewall.callback.prompt
 
 
 def local_now() -> datetime.datetime:
@@ -75,10 +80,12 @@ class CallFirewall:
         context_name: str,
         variables: Mapping[str, str],
         pre_call: Callable[[], Mapping[str, Any]],
+        outbound: Outbound,
         now: Callable[[], datetime.datetime] = local_now,
     ) -> None:
         """`variables`: `caller_number` and `called_number` as the line gives them, and the channel
-        variables. `pre_call()` returns the data of its results by their names."""
+        variables. `pre_call()` returns the data of its results by their names. `outbound` says how
+        a number is reached."""
         self._policy = policy
         self._counts = counts
         self._ledger = ledger
@@ -86,6 +93,7 @@ class CallFirewall:
         self._context_name = context_name
         self._variables = variables
         self._pre_call = pre_call
+        self._outbound = outbound
         self._now = now
         self._caller = policy.caller(variables.get("caller_number", ""))
         rules = policy.rules
@@ -102,6 +110,8 @@ class CallFirewall:
         self._cleared: set[str] = set()
         """Destinations for which the desk has got everything that they need."""
         self._tries = 0
+        self._calls = 0
+        """Calls to the caller's known number."""
         self._one_at_a_time = asyncio.Lock()
         self._line: CallLine | None = None
 
@@ -128,14 +138,14 @@ class CallFirewall:
             return ALLOWED
         return self._judged(ToolAct(spec.name, ask.arguments), spec.name, ask.ask_id, ask.confirmed)
 
-    async def verify(self, ask: ToolAsk, proof: Literal["pin", "operator"]) -> ToolResult | None:
+    async def verify(self, ask: ToolAsk, proof: Proof) -> ToolResult | None:
         """See `ToolGuard.verify`."""
         async with self._one_at_a_time:
             if self._verified & {proof, "operator"}:
                 return None
-            if proof == "pin":
+            if proof != "operator":
                 try:
-                    why = await self._pin()
+                    why = await (self._pin() if proof == "pin" else self._callback())
                 except LineGone:
                     return ToolResult(Status.CANCELLED, CALLER_GONE)
                 except LineError as error:
@@ -259,6 +269,40 @@ class CallFirewall:
                 self._verified.add("pin")
                 return ""
         return "all tries for the PIN are used up"
+
+    async def _callback(self) -> str:
+        """Call the number that is known of the caller, and ask there for a code that only the
+        caller heard; return the reason of a failure. Raises `LineError`."""
+        rules, line = self._policy.rules.callback, self._line
+        if rules is None or line is None:
+            return "no call-back is configured"
+        number = self._policy.caller(str(self._at(rules.from_) or ""))
+        if not number:
+            return "the place of the number holds none"
+        if self._calls >= rules.calls:
+            return "all calls to the caller's number are used up"
+        now = self._now()
+        allowed = judge_dialling(self._policy, self._counts, number, self._context_name, now)
+        if not allowed.allowed:
+            return f"the number may not be called: {allowed.why}"
+        self._calls += 1
+        self._counts.act("out", number, self._context_name, now)
+        code = "".join(secrets.choice("0123456789") for _ in range(rules.digits))
+        wanted = KeysWanted(rules.digits, "#", first_timeout=PIN_SECONDS, secret=True, kept=False)
+        told, ways = rules.told.replace("{code}", ", ".join(code)), self._outbound
+        ask = SecondPhoneAsk(
+            number, ways.endpoint_of(number), (ways.caller_name, ways.caller_id),
+            rules.ring_ms / 1000, told, rules.prompt, wanted,
+        )  # fmt: skip
+        ok = False
+        try:
+            ok = hmac.compare_digest((await line.ask_at(ask)).keys.encode(), code.encode())
+        finally:
+            self._ledger.record(events.CallerVerified("callback", ok))
+        if not ok:
+            return "a wrong code, or none, was entered"
+        self._verified.add("callback")
+        return ""
 
 
 _KINDS: Mapping[type, str] = {ToolAct: "tool", TransferAct: "transfer", KeysAct: "keys"}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -59,6 +59,7 @@ from cordboard.calls.silence import SilenceOutlets, SilenceWatch
 from cordboard.calls.speech_queue import SpeechOutlets, SpeechQueue
 from cordboard.calls.tools.executor import ToolExecutor, ToolOutlets
 from cordboard.calls.turn_latency import LatencyRecord
+from cordboard.calls.waiting_music import WaitingMusic
 from cordboard.config.conversation import Silence
 from cordboard.errors import LineError, LineGone
 from cordboard.observe.conversation_metrics import SilenceKind
@@ -67,6 +68,8 @@ from cordboard.observe.tool_metrics import APPROVAL_ANSWERS
 
 log = structlog.get_logger()
 
+MUSIC_MS = 500
+"""Sound that is always ahead while music plays: the line is not silent."""
 MAX_TROUBLES = 5
 """Most troubles of one kind of an agent in a call's ledger; all are counted."""
 ANNOUNCEMENT_SECONDS = 30.0
@@ -111,9 +114,11 @@ class Conversation:
         metrics: Metrics,
         endings: Endings,
         silence: Silence,
+        music: Callable[[str], Awaitable[None]],
         mask: Callable[[str], str] = str,
     ) -> None:
-        """`mask` removes secrets from a text: services quote what they were sent."""
+        """`music` is `LineControl.music`. `mask` removes secrets from a text: services quote what
+        they were sent."""
         self._loop = asyncio.get_running_loop()
         self._agent = agent
         self._ledger = ledger
@@ -145,6 +150,7 @@ class Conversation:
         """The caller's words so far, while they may still change. Not in the ledger."""
         self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
+        self.music = WaitingMusic(silence, music, self.playout, self._floor, ledger)
         self.speech = self._make_speech_queue()
         self.tools = self._make_tools()
         self.confirmation = self._make_confirmation()
@@ -166,7 +172,7 @@ class Conversation:
 
     def _make_tools(self) -> ToolExecutor:
         outlets = ToolOutlets(
-            lambda: self._watch.tools_changed(),
+            self._tools_changed,
             lambda threshold: self._watch.tool_filler_delay(threshold),
             lambda: self._watch.late_came(),
             self._tools_failed,
@@ -186,7 +192,7 @@ class Conversation:
     def _make_silence_watch(self, silence: Silence) -> SilenceWatch:
         outlets = SilenceOutlets(
             self.speech.say,
-            lambda: self.playout.queued_ms,
+            lambda: max(self.playout.queued_ms, MUSIC_MS if self.music.playing else 0),
             lambda: self.tools.running,
             lambda: self.tools.late_replies.waiting,
             self.tools.late_replies.tell,
@@ -213,12 +219,13 @@ class Conversation:
         is not asked any more."""
         self.speech.begin_farewell()
         self._watch.end()
+        self.music.look()
         if self.confirmation.active or self._dictation is not None:
             self._agent.listen_aside(None)
         self._close_questions()
         self._overlap.dismiss(self._loop.time(), "undecided")
         if self._floor.caller_holds:
-            self.playout.caller_holds(False)  # a farewell does not wait for them
+            self.playout.keep("hold", False)  # a farewell does not wait for them
 
     def say_without_agent(self, speech: Speech, sound: bytes) -> None:
         """Send the caller this sound of the engine's own voice, because the agent cannot speak.
@@ -247,6 +254,7 @@ class Conversation:
         that."""
         self._floor.caller_is_asked = on
         self._watch.restart()
+        self.music.look()
         self.speech.look()
 
     def caller_holds(self, on: bool) -> None:
@@ -266,8 +274,9 @@ class Conversation:
             self._present.set()
             held_ms = round((now - self._held_at) * 1000)
             self._ledger.record(events.HoldEnded(held_ms), now)
-        self.playout.caller_holds(on)
+        self.playout.keep("hold", on)
         self.confirmation.caller_holds(on)
+        self.music.look()
         if on:
             self._watch.restart()
         else:
@@ -542,6 +551,10 @@ class Conversation:
         self._metrics.conversations.silence(kind, silent)
         if kind == "reprompt":
             self._endings.heard(False)
+
+    def _tools_changed(self) -> None:
+        self._watch.tools_changed()
+        self.music.works(self.tools.running)
 
     def _tools_failed(self, reason: str) -> None:
         if not self._over:

@@ -392,6 +392,24 @@ class CutOff(LedgerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class MusicBegan(LedgerEvent):
+    """The caller hears music in place of us, because a tool or a lookup takes long."""
+
+    type = "line.music_began"
+    music: str
+    """`silence.music`: the telephone system's class of hold music, or `ringback`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MusicEnded(LedgerEvent):
+    """The music is over: the caller hears us again."""
+
+    type = "line.music_ended"
+    played_ms: int
+    """Duration of the music."""
+
+
+@dataclass(frozen=True, slots=True)
 class HoldBegan(LedgerEvent):
     """The caller put the call on hold: the agent hears nothing of it, and its speech waits."""
 
@@ -528,7 +546,7 @@ class CallerVerified(LedgerEvent):
 
     type = "caller.verified"
     proof: str
-    """`pin` or `operator`."""
+    """`pin`, `callback` or `operator`."""
     ok: bool
     who: str = ""
     """The operator."""
@@ -608,7 +626,8 @@ class AnnouncementUnheard(LedgerEvent):
     kind: str
     reason: str
     """`cut`: the caller interrupted it, or it was taken back; `other_words`: the service spoke
-    other words; `not_spoken`: the greeting or the call was over before."""
+    other words; `not_spoken`: the greeting or the call was over before; `machine`: what was proven
+    heard before was heard by a machine that had seemed to be a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -818,7 +837,8 @@ EVENTS: tuple[type[LedgerEvent], ...] = (
     OperatorSaid, OperatorHint, OperatorTakeover, OperatorConference, ConferenceStep,
     OperatorWhisper, OperatorHangup, Flagged, Listened,
     AudioStarted, AudioEnded, Held,
-    Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, Silence, ToolCalled, ToolApproval,
+    Resumed, BargedIn, CutOff, HoldBegan, HoldEnded, MusicBegan, MusicEnded, Silence,
+    ToolCalled, ToolApproval,
     ToolFiller, ToolAnswered, ToolLate, FirewallRefused, CallerVerified, Latency, Answered,
     TransferStep, Transferred, MessageTaken, CallbackRequested, AnnouncementHeard,
     AnnouncementUnheard, RecordingStarted, RecordingDeclined, RecordingPaused, RecordingResumed,

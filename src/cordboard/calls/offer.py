@@ -77,6 +77,8 @@ class Media(Protocol):
         """End both directions and free every resource. Idempotent."""
 
 
+RINGBACK = "ringback"
+"""In place of a class of hold music: the telephone system's ringing tone."""
 TargetType: TypeAlias = Literal[
     "extension", "number", "queue", "ring_group", "voicemail", "dialplan", "refer"
 ]
@@ -101,6 +103,8 @@ class TransferTarget:
     """Time after which a consultation's phone stops ringing, if the engine has not stopped it."""
     music: str = ""
     """Class of the hold music; empty: the telephone system's default."""
+    shown: tuple[str, str] | None = None
+    """Name and number that a consultation's phone shows; None: the caller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +242,11 @@ class LineControl(Protocol):
 
     async def dtmf(self, keys: str) -> None:
         """Send keys (`0-9*#A-D`, `w` = half a second's pause) to the caller's side."""
+
+    async def music(self, music: str) -> None:
+        """Play hold music of this class to the caller, in place of our sound, while we still hear
+        them; `RINGBACK`: a ringing tone, during which we need not hear them. Empty: stop it, and
+        send our sound again."""
 
     async def variable(self, name: str) -> str | None:
         """Return the value of a channel variable; None when unset."""

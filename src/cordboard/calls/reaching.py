@@ -162,10 +162,16 @@ class Reaching:
             self._ending.end("completed", told)
             return None
 
-    def watch(self, conversation: Conversation, announce: Callable[[], None]) -> None:
+    def watch(
+        self,
+        conversation: Conversation,
+        announce: Callable[[], None],
+        retract: Callable[[], None],
+    ) -> None:
         """Go on judging beside the agent, which has begun to greet. `announce()` has the
-        announcements spoken to a human behind a screening service."""
-        watch = self._watch(conversation, announce)
+        announcements spoken to a human behind a screening service; `retract()` says that a machine
+        has heard those that were spoken."""
+        watch = self._watch(conversation, announce, retract)
         self._watching = self._loop.create_task(watch, name="answer")
         self._watching.add_done_callback(self._watched)
 
@@ -276,7 +282,12 @@ class Reaching:
 
     # After the greeting.
 
-    async def _watch(self, conversation: Conversation, announce: Callable[[], None]) -> None:
+    async def _watch(
+        self,
+        conversation: Conversation,
+        announce: Callable[[], None],
+        retract: Callable[[], None],
+    ) -> None:
         """Act on a human that turns out to be a machine, or to stand behind one. A task border."""
         while True:
             if self._screened and await self._person_behind():
@@ -287,6 +298,7 @@ class Reaching:
             if answer in _OPEN or self._ending.is_over:
                 await self._stop_listening()
                 return
+            retract()
             self._screened = answer is Answer.SCREENING
             if not self._screened:
                 break

@@ -78,6 +78,7 @@ class Opening:
             context,
             given,
             lambda: self._pre_call.data,
+            config.outbound,
         )
 
     def begin(self) -> None:

@@ -78,6 +78,18 @@ class Silence(Section):
         description="Sentences, used in turns, about 1 s into the pause of a caller who does not "
         "sound finished; the caller keeps the floor. Empty = none.",
     )
+    music_after_ms: int = Field(
+        0,
+        ge=0,
+        description="Time that a tool, or `pre_call`, may work before the caller hears music in "
+        "place of fillers. Only for calls by ARI. 0 = no music.",
+    )
+    music: str = Field(
+        "default",
+        min_length=1,
+        description="That music: a class of Asterisk's musiconhold.conf, or `ringback` = a ringing "
+        "tone, during which the caller is not heard.",
+    )
     caller_after_ms: int = Field(
         10_000, ge=2_000, description="Silence on both sides before a re-prompt."
     )

@@ -35,7 +35,9 @@ from cordboard.firewall.numbers import (
     read_target,
 )
 
-Need: TypeAlias = Literal["pin", "operator", "confirm"]
+Proof: TypeAlias = Literal["pin", "callback", "operator"]
+"""A proof of who the caller is."""
+Need: TypeAlias = Literal[Proof, "confirm"]
 By: TypeAlias = Literal["agent", "operator", "engine"]
 """Origin of an act: the agent or a tool of its; a person on the admin page; the engine itself."""
 

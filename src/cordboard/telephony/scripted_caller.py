@@ -148,6 +148,9 @@ class ScriptedCaller(PacedMedia):
     def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
         raise LineUnsupported("a test call has no telephone: nobody can join it")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a test call has no music")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 

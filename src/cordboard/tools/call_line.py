@@ -32,6 +32,24 @@ class KeysWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondPhoneAsk:
+    """A question for keys at another telephone than the caller's."""
+
+    number: str
+    """E.164 with the plus sign."""
+    endpoint: str
+    """Asterisk's endpoint that reaches it."""
+    shown: tuple[str, str]
+    """Name and number that it shows; both may be empty."""
+    ring_seconds: float
+    told: str
+    """Sentence for the caller, who then waits with music."""
+    prompt: str
+    """Sentence at the other telephone."""
+    wanted: KeysWanted
+
+
+@dataclass(frozen=True, slots=True)
 class KeysCollected:
     """The collected keys."""
 
@@ -182,6 +200,10 @@ class CallLine(Protocol):
         """Have the caller confirm number and time of a call-back, and note it. An empty `number` is
         that of the caller; `at` is a time in ISO 8601. Raises as `take_message` does."""
 
+    async def ask_at(self, ask: SecondPhoneAsk) -> KeysCollected:
+        """Call another telephone while the caller waits, and collect keys there. Raises `LineError`
+        if it is not answered, and as `collect_keys` does."""
+
     def say(self, text: str) -> None:
         """Make the agent speak a sentence now. Returns at once."""
 
@@ -234,6 +256,9 @@ class NoCaller:
         raise LineUnsupported(self.no_voice)
 
     async def request_callback(self, number: str, at: str, about: str) -> CallbackResult:
+        raise LineUnsupported(self.no_voice)
+
+    async def ask_at(self, ask: SecondPhoneAsk) -> KeysCollected:
         raise LineUnsupported(self.no_voice)
 
     def say(self, text: str) -> None:

@@ -289,6 +289,9 @@ class FakeLine:
         self.refuse_leg: dict[str, LineError] = {}
         self.place: Place = "agent"
         """Where the caller is."""
+        self.music_heard: list[tuple[str, int]] = []
+        """Each start (its class) and end (empty) of hold music, and what was heard of us then, in
+        ms."""
         self.devices: dict[str, str] = {}
         self.away: asyncio.Future[str | None] | None = None
         """Set it to have a transfer return its result: the status of a caller who is back."""
@@ -371,6 +374,13 @@ class FakeLine:
             self.legs[-1].caller_leaves()
         elif self.media is not None:
             self.media.break_off("caller_hangup")
+
+    async def music(self, music: str) -> None:
+        if self.source == "audiosocket":
+            raise LineUnsupported("this line has no music")
+        await asyncio.sleep(self.leg_delay)
+        now = self.media.heard_ms if self.media is not None else 0
+        self.music_heard.append((music, now))
 
     async def device_state(self, device: str) -> str:
         if device not in self.devices:

@@ -133,6 +133,19 @@ def test_sound_alone(parts: list[np.ndarray], expected: Answer) -> None:
         ("He is not available at the moment, can I take a message?", None),
         ("The person at extension 12 is unavailable", Answer.MACHINE),
         ("Press 1 to record your name, press 2 to hear it", Answer.IVR),
+        ("Please announce yourself after the tone.", Answer.SCREENING),
+        ("I'm the virtual assistant. Can I ask what this is about?", Answer.SCREENING),
+        ("Before I connect you, who is calling?", Answer.SCREENING),
+        ("May I ask who's calling, and what it is about?", None),
+        ("Let me check if he is in. Who is calling, please?", None),
+        ("I'm an AI assistant. The person you are calling is unavailable.", Answer.MACHINE),
+        ("Leave your name and the reason for your call after the tone.", Answer.VOICEMAIL),
+        ("State your name and leave a message after the tone.", Answer.VOICEMAIL),
+        ("Press 5 to leave a message.", Answer.VOICEMAIL),
+        ("One, new orders. Two, complaints.", Answer.IVR),
+        ("In a few words, tell me why you are calling.", Answer.IVR),
+        ("Enter your account number followed by the pound sign", Answer.IVR),
+        ("Give me one moment, two people are waiting", None),
         ("Hello?", None),
         ("", None),
     ],
@@ -149,6 +162,27 @@ def test_screening_outweighs_voicemail_and_a_menu_does_not() -> None:
     assert answer_of(classifier) in (Answer.VOICEMAIL, Answer.SCREENING)
     classifier.words("Please say your name.")
     assert answer_of(classifier) is Answer.SCREENING
+
+
+def test_all_words_so_far_tell_more_than_the_first_of_them() -> None:
+    classifier = heard(quiet(0.3), speech(2))
+    classifier.words("Welcome to the voicemail system.")
+    assert answer_of(classifier) is Answer.VOICEMAIL
+    classifier.words("To hear your messages press 1, to change your greeting press 2.")
+    assert answer_of(classifier) is Answer.IVR
+
+
+def test_speech_without_words_is_recognised_once_more_from_a_little_later() -> None:
+    """Recognisers now and then return nothing for clear speech."""
+    classifier = heard(quiet(0.3), speech(2), quiet(0.3))
+    first = classifier.take_sound()
+    classifier.words("")
+    heard(quiet(0.1), classifier=classifier)
+    assert classifier.wants_words
+    assert classifier.take_sound() == pytest.approx(first + 0.1)
+    classifier.words(" ")
+    heard(quiet(0.5), classifier=classifier)
+    assert not classifier.wants_words, "twice is enough"
 
 
 def test_a_person_who_asks_is_a_person() -> None:

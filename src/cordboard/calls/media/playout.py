@@ -163,8 +163,9 @@ class Playout:
         self._announced_bridge = False
         self.heard_until = self._loop.time()
         """Time when the sound written last is heard to its end, unless it is held."""
-        self._on_hold = False
-        """True while the caller has us on hold: nothing is played until they are back."""
+        self._kept_for: set[str] = set()
+        """Reasons for which nothing is played, and all is kept."""
+        self._before: Callable[[], None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._proof: HeardProof | None = None
 
@@ -185,7 +186,7 @@ class Playout:
     @property
     def quiet_at(self) -> float:
         """Loop time at which the caller hears, or heard, the end of everything written so far."""
-        waits = self._on_hold or self._media.queued_ms
+        waits = self._kept_for or self._media.queued_ms
         return self._end_of_sound() if waits else self.heard_until
 
     def sentence(self, turn: int, text: str, speech: Speech | None = None) -> None:
@@ -236,6 +237,9 @@ class Playout:
         """Append sound. Late sound of an answer that was cut is dropped."""
         if not self._sentences or not pcm:
             return
+        if self._before is not None:
+            tell, self._before = self._before, None
+            tell()
         self._silent = False
         sentence = self._sentences[-1]
         whole = self._written_bytes % self._media.format.bytes_per_sample == 0
@@ -279,7 +283,7 @@ class Playout:
 
     def resume(self) -> None:
         """Continue at exactly the same sample."""
-        if not self._on_hold:
+        if not self._kept_for:
             self._media.resume()
         self.heard_until = self._end_of_sound()
 
@@ -290,19 +294,25 @@ class Playout:
         cut = {s.turn for s in self._sentences if s.end_ms > heard_ms or (s.text and not s.first)}
         return self._cuts([s for s in self._sentences if s.turn in cut], heard_ms)
 
-    def caller_holds(self, on: bool) -> None:
-        """Keep all sound, also what is written from now on, for a caller who has us on hold."""
-        self._on_hold = on
+    def keep(self, why: str, on: bool) -> None:
+        """Keep all sound, also what is written from now on, for a caller who cannot hear it: they
+        have us on hold, or hear music. It is played once no reason is left."""
         if on:
+            self._kept_for.add(why)
             self.hold()
-        else:
+        elif why in self._kept_for:
+            self._kept_for.remove(why)
             self.resume()
+
+    def before_sound(self, tell: Callable[[], None] | None) -> None:
+        """Call `tell` once, before the next sound is written; None: not any more."""
+        self._before = tell
 
     def flush(self) -> tuple[Cut, ...]:
         """Discard unheard sound. Return the heard part of each answer that is cut by it: of the
         present one, and of earlier ones that were not completely heard."""
         heard_ms = self._media.flush()
-        if self._on_hold:
+        if self._kept_for:
             self._media.hold()
         if self._proof is not None:
             self._proof.cut()

@@ -99,6 +99,8 @@ class CallRecording:
         self._recorder: Recorder | None = None
         self._file: RecordingFile | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._unheard = False
+        """Silence is recorded, because only a machine has heard the consent."""
         self._is_clip = False
         """It records a message of a caller, in a call that is not recorded."""
 
@@ -150,6 +152,17 @@ class CallRecording:
         """Start recording: the caller has heard the sentence of consent to its end."""
         if self._recorder is None and self._file is None and self._sound is not None:
             self._start()
+        elif self._unheard and self._recorder is not None:
+            self._unheard = False
+            self._recorder.resume(self._loop.time())
+            self._ledger.record(events.RecordingResumed())
+
+    def consent_void(self) -> None:
+        """Record silence until the consent is heard again: a machine has heard it, no person."""
+        if self._recorder is not None and not self._recorder.paused:
+            self._unheard = True
+            self._recorder.pause(self._loop.time())
+            self._ledger.record(events.RecordingPaused())
 
     def consents(self, key: str) -> bool:
         """Return True, and start recording, if this key is the caller's consent."""

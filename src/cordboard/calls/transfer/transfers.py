@@ -111,6 +111,8 @@ class Transfers:
         self._sound: CallSound | None = None
         self._busy = False
         self._attended: _Attended | None = None
+        self.asks_elsewhere = False
+        """The caller waits with music while another telephone is asked (`calls.second_phone`)."""
         self.gives_away = False
         """The caller is about to leave for the dialplan, or is there, by our own act."""
 
@@ -139,7 +141,7 @@ class Transfers:
         on the way back."""
         if self._attended is not None:
             self._attended.agent_failed()
-        return self._attended is not None or self.gives_away
+        return self._attended is not None or self.gives_away or self.asks_elsewhere
 
     async def run(
         self, destination: str, reason: str, *, blind: bool, joined: Joined | None = None

@@ -33,21 +33,34 @@ def check_firewall(names: ToolNames, document: Document) -> Problems:
             place: KeyPath = (_HERE, "tools", tool, "arguments", argument, "from")
             for number, value in enumerate(each.from_):
                 yield from _place(names, value, (*place, number), document)
-    if rules.pin is not None:
-        yield from _place(names, rules.pin.from_, (_HERE, "pin", "from"), document)
-    else:
-        acts: list[tuple[str, str, GuardedAct]] = [
-            *(("tools", name, act) for name, act in rules.tools.items()),
-            *(("destinations", name, act) for name, act in rules.destinations.items()),
-        ]
-        for kind, name, act in acts:
-            if act.step_up == "pin":
-                words = "pin needs `firewall.pin`, which names the place of the right one"
-                yield document.problem((_HERE, kind, name, "step_up"), words)
+    for proof in (rules.pin, rules.callback):
+        if proof is not None:
+            kept = "pin" if proof is rules.pin else "callback"
+            yield from _place(names, proof.from_, (_HERE, kept, "from"), document)
+    yield from _proofs(names, document)
     yield from _countries(names, document)
     if config.outbound.enabled and not (rules.country or rules.countries or rules.allow):
         words = "no number could be called: set `firewall.country`, `countries` or `allow`"
         yield document.problem(("outbound", "enabled"), words)
+
+
+def _proofs(names: ToolNames, document: Document) -> Problems:
+    """Yield the acts whose proof the file does not say how to get."""
+    rules, outbound = names.config.firewall, names.config.outbound
+    acts: list[tuple[str, str, GuardedAct]] = [
+        *(("tools", name, act) for name, act in rules.tools.items()),
+        *(("destinations", name, act) for name, act in rules.destinations.items()),
+    ]
+    for kind, name, act in acts:
+        words = ""
+        if act.step_up == "pin" and rules.pin is None:
+            words = "pin needs `firewall.pin`, which names the place of the right one"
+        elif act.step_up == "callback" and rules.callback is None:
+            words = "callback needs `firewall.callback`, which names the place of the number"
+        elif act.step_up == "callback" and not outbound.enabled:
+            words = "callback needs `outbound.enabled`: the engine may place no calls"
+        if words:
+            yield document.problem((_HERE, kind, name, "step_up"), words)
 
 
 def _place(names: ToolNames, value: str, place: KeyPath, document: Document) -> Problems:

@@ -34,7 +34,7 @@ NumberClass: TypeAlias = Literal[
     "fixed", "mobile", "toll_free", "shared_cost", "premium", "voip", "personal", "pager",
     "company", "voicemail", "satellite", "short_code", "emergency", "unknown",
 ]  # fmt: skip
-StepUp: TypeAlias = Literal["none", "pin", "operator"]
+StepUp: TypeAlias = Literal["none", "pin", "callback", "operator"]
 Tainted: TypeAlias = Literal["allow", "confirm", "refuse"]
 Attestation: TypeAlias = Literal["A", "B", "C"]
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -140,7 +140,8 @@ class GuardedAct(Section):
     step_up: StepUp = Field(
         "none",
         description="Proof of who the caller is, once in a call: `pin` = the caller enters it with "
-        "the keys; `operator` = a person confirms it on the admin page.",
+        "the keys; `callback` = the engine calls the number that is known of them, and they enter "
+        "there the code that they hear here; `operator` = a person confirms it on the admin page.",
     )
     tainted: Tainted = Field(
         "confirm",
@@ -176,6 +177,13 @@ class GuardedTool(GuardedAct):
     )
 
 
+def _kept_place(place: str) -> str:
+    """Check that it is a place that nothing said in the conversation can change."""
+    if not place.startswith(("variables.", "pre_call.")):
+        raise ValueError("expected variables.NAME or pre_call.NAME.field")
+    return place
+
+
 class Pin(Section):
     """The proof of `step_up: pin`. It is collected as secret keys and kept for the call only."""
 
@@ -195,9 +203,46 @@ class Pin(Section):
     @field_validator("from_")
     @classmethod
     def _not_of_the_conversation(cls, place: str) -> str:
-        if not place.startswith(("variables.", "pre_call.")):
-            raise ValueError("expected variables.NAME or pre_call.NAME.field")
-        return place
+        return _kept_place(place)
+
+
+class Callback(Section):
+    """The proof of `step_up: callback`. A new code for each call, told to the caller alone. The
+    number is reached by `outbound.endpoint`; `outbound.enabled` must be on."""
+
+    from_: Annotated[str, Field(pattern=PLACE)] = Field(
+        alias="from",
+        description="Place of the number that is known of the caller: `variables.NAME`, or "
+        "`pre_call.NAME.field`.",
+    )
+    digits: int = Field(4, ge=3, le=8, description="Digits of a code.")
+    calls: int = Field(2, ge=1, le=3, description="Calls to that number in one call.")
+    ring_ms: int = Field(25_000, ge=5_000, le=60_000, description="Longest time that it rings.")
+    told: str = Field(
+        "I am calling the number that we have for you now. Please answer it, and enter {code} "
+        "there. I will wait here.",
+        max_length=300,
+        description="Sentence with the `{code}` for the caller, who then waits with music.",
+    )
+    prompt: str = Field(
+        "Hello. Please enter the code that you were told in your other call, with the keys of "
+        "this telephone. If you have not called us, just hang up.",
+        min_length=1,
+        max_length=300,
+        description="Sentence at the number that is called.",
+    )
+
+    @field_validator("from_")
+    @classmethod
+    def _not_of_the_conversation(cls, place: str) -> str:
+        return _kept_place(place)
+
+    @field_validator("told")
+    @classmethod
+    def _tells_the_code(cls, told: str) -> str:
+        if told.count("{code}") != 1:
+            raise ValueError("expected a sentence with {code} once")
+        return told
 
 
 class Firewall(Section):
@@ -236,6 +281,9 @@ class Firewall(Section):
         default_factory=dict, description="Rules of destinations of `tools.transfer`."
     )
     pin: Pin | None = Field(None, description="The caller's PIN, for `step_up: pin`.")
+    callback: Callback | None = Field(
+        None, description="The call to the caller's known number, for `step_up: callback`."
+    )
 
     @property
     def has_caps(self) -> bool:
@@ -251,4 +299,5 @@ class Firewall(Section):
         """All places that some rule names."""
         arguments = (rules.arguments.values() for rules in self.tools.values())
         named = {place for each in arguments for argument in each for place in argument.from_}
-        return frozenset(named | ({self.pin.from_} if self.pin is not None else set()))
+        proofs = {each.from_ for each in (self.pin, self.callback) if each is not None}
+        return frozenset(named | proofs)

@@ -56,6 +56,9 @@ PIECE = 5.0
 """Seconds of speech without a pause, of which the words so far are worth recognising."""
 LEAD = 0.2
 """Seconds before the speech that the recogniser gets with it."""
+AGAIN = 0.1
+"""Seconds by which a piece begins later when its first recognition gave no words: now and then a
+recogniser returns nothing for clear speech, and other bounds mend that."""
 EVEN = 0.08
 """Seconds by which the bursts of a busy tone, and its gaps, may differ."""
 AFTER_BEEP = 0.2
@@ -65,8 +68,6 @@ NO_BEEP = 4.0
 
 _BY = Literal["sound", "words", "beep"]
 _SPOKEN = frozenset({Answer.HUMAN, Answer.MACHINE, Answer.SILENCE, Answer.RINGBACK})
-_BY_WORDS = (Answer.SCREENING, Answer.VOICEMAIL, Answer.IVR, Answer.INTERCEPT)
-"""Verdicts of words; a later one replaces those behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,10 @@ class AnswerClassifier:
         self._text = ""
         self._unheard: float | None = None
         """Begin of the speech that was not given to the recogniser; None if there is none."""
+        self._piece = 0.0
+        """Begin of the piece that the recogniser has."""
+        self._again = False
+        """True while a piece without words is recognised for the second time."""
         self._pieces = 0
         """Pieces of speech given to the recogniser."""
         self._sounds: list[Tone] = []
@@ -176,11 +181,15 @@ class AnswerClassifier:
         begin = self.now if self._unheard is None else max(0.0, self._unheard - LEAD)
         self._unheard, self.wants_words, self.recognising = None, False, True
         self._pieces += 1
+        self._piece = begin
         return begin
 
     def words(self, text: str) -> None:
         """Take recognised words, in the order in which they were spoken."""
         self.recognising = False
+        self._again = not text.strip() and not self._again
+        if self._again:
+            self._unheard = self._piece + LEAD + AGAIN
         self._text = f"{self._text} {text}"
         if self.now > REVISABLE and self.verdict is not None and self._is(Answer.HUMAN):
             return
@@ -192,9 +201,9 @@ class AnswerClassifier:
             if verdict is None:  # a human stays one: these may be a person's words
                 self._decide(shown, "words")
             return
-        less_telling = _BY_WORDS[_BY_WORDS.index(shown) + 1 :] if self.beep_end is None else ()
-        if verdict is None or verdict.answer in (*_SPOKEN, *less_telling):
-            self._decide(shown, "words")
+        words_only = verdict is not None and verdict.by == "words" and self.beep_end is None
+        if verdict is None or verdict.answer in _SPOKEN or (words_only and shown != verdict.answer):
+            self._decide(shown, "words")  # all words so far tell more than the first of them
 
     # Speech.
 

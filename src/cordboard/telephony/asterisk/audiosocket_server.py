@@ -416,6 +416,9 @@ class BareLine:
     def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
         raise LineUnsupported("nobody can join a call by AudioSocket(): that needs ARI")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a call by AudioSocket() has no music: that needs ARI")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 

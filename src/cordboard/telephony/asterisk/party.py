@@ -108,7 +108,8 @@ class AsteriskParty:
 
     async def dial(self) -> None:
         caller, target = self._caller, self._target
-        name, number = (each.translate(_UNQUOTED) for each in (caller.name, caller.number))
+        shows = target.shown or (caller.name, caller.number)
+        name, number = (each.translate(_UNQUOTED) for each in shows)
         shown = {"CONNECTEDLINE(all)": f'"{name}" <{number}>'} if number else {}
         try:
             await self._request(

@@ -238,6 +238,9 @@ class BrowserLine:
     def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
         raise LineUnsupported("a call from a browser has no telephone: nobody can join it")
 
+    async def music(self, music: str) -> None:
+        raise LineUnsupported("a call from a browser has no music")
+
     async def device_state(self, device: str) -> str:
         raise LineUnsupported("this line sees no devices")
 

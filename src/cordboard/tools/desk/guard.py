@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
-from cordboard.firewall.policy import ALLOWED, Decision
+from cordboard.firewall.policy import ALLOWED, Decision, Proof
 from cordboard.tools.tool import ToolAsk, ToolResult, ToolSpec
 
 
@@ -14,7 +14,7 @@ class ToolGuard(Protocol):
     def check(self, ask: ToolAsk, spec: ToolSpec) -> Decision:
         """Judge a tool call whose arguments are valid, and record a refusal."""
 
-    async def verify(self, ask: ToolAsk, proof: Literal["pin", "operator"]) -> ToolResult | None:
+    async def verify(self, ask: ToolAsk, proof: Proof) -> ToolResult | None:
         """Have the caller prove who they are; return None if they have, else the refusal."""
 
     def cleared(self, ask: ToolAsk) -> None:
@@ -30,7 +30,7 @@ class NoGuard:
     def check(self, ask: ToolAsk, spec: ToolSpec) -> Decision:
         return ALLOWED
 
-    async def verify(self, ask: ToolAsk, proof: Literal["pin", "operator"]) -> ToolResult | None:
+    async def verify(self, ask: ToolAsk, proof: Proof) -> ToolResult | None:
         return None
 
     def cleared(self, ask: ToolAsk) -> None:
