@@ -37,6 +37,7 @@ BENCHMARKS = {
     "providers": "what the realtime adapters cost and add, beside bare sockets and vendors' SDKs",
     "peers": "what a frame costs beside Pipecat and LiveKit Agents",
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
+    "transfers": "callers handed to a human: briefing, talk, way back, music on hold",
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
