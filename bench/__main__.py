@@ -37,9 +37,12 @@ BENCHMARKS = {
     "providers": "what the realtime adapters cost and add, beside bare sockets and vendors' SDKs",
     "peers": "what a frame costs beside Pipecat and LiveKit Agents",
     "load": "a hundred whole calls through a real Asterisk, and five hundred short ones",
+    "transfers": "callers handed to a human: briefing, talk, way back, music on hold",
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
+    "campaign": "a list of a million people with broken lines: time and memory",
+    "privacy": "encryption and redaction beside a hundred recorded calls",
     "admin": "the admin port beside a hundred calls: viewers, a person; start, checks, peaks",
     "goals": "requests for tools to a language model on this machine (1.1 GB, not in `all`)",
     "answers": "what answers an outbound call: people, machines, tones, by sound and words",
@@ -80,9 +83,12 @@ def main() -> int:
         "--calls",
         type=int,
         default=0,
-        help="so many calls: doors, in each part (1000 and 200); history (100,000); admin (100)",
+        help="so many calls: doors, in each part (1000 and 200); history (100,000); "
+        "admin, privacy (100); transfers (20); lines of campaign (1,000,000)",
     )
-    parser.add_argument("--seconds", type=int, default=0, help="admin: of each crowd (60)")
+    parser.add_argument(
+        "--seconds", type=int, default=0, help="of each crowd: admin (60), privacy (20)"
+    )
     chosen = parser.parse_args()
     unknown = [name for name in chosen.name if name not in BENCHMARKS]
     if unknown:

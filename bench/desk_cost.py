@@ -25,8 +25,9 @@ from bench.report import Report, Summary, Target
 from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.config.sections.firewall import Firewall as FirewallRules
+from cordboard.config.tools.entry import TransferDestination
 from cordboard.firewall.counts import Counts
-from cordboard.firewall.policy import Policy
+from cordboard.firewall.policy import TRANSFER, Policy
 from cordboard.observe.logging import configure
 from cordboard.observe.metrics import Metrics
 from cordboard.tools.call_line import NoCaller
@@ -110,7 +111,7 @@ async def measure(report: Report) -> None:
     summary = Summary.of(costs)
     at_once = await _side_by_side()
     late = await _fillers()
-    guarded = _firewall()
+    guarded, sent = _firewall()
     memory = await _memory()
     names = [f"tool_{number}" for number in range(TOOLS)]
     catalogue = Catalogue(ToolEntry(tool(name)) for name in names)
@@ -125,6 +126,7 @@ async def measure(report: Report) -> None:
         ["three tools of 1 s at once, ms", len(at_once), *_two(at_once, 1e3)],
         ["filler behind its threshold, ms", len(late), *_two(late, 1e3)],
         ["firewall on a tool call, us", len(guarded), *_two(guarded, 1e6)],
+        ["firewall on a transfer, us", len(sent), *_two(sent, 1e6)],
     ]
     shown = [[str(row[0]), str(row[1]), f"{row[2]:.2f}", f"{row[3]:.2f}"] for row in rows]
     report.table("Desk and toolbox alone", ["what", "n", "p50", "p99"], shown)
@@ -132,6 +134,7 @@ async def measure(report: Report) -> None:
         Target("desk over a bare run, p50", summary.median * 1e3, 0.1, "ms"),
         Target("desk over a bare run, p99", summary.p99 * 1e3, 0.5, "ms"),
         Target("firewall on a tool call, p99", Summary.of(guarded).p99 * 1e3, 0.1, "ms"),
+        Target("firewall on a transfer, p99", Summary.of(sent).p99 * 1e3, 0.1, "ms"),
         Target(f"look-up among {TOOLS} tools over one among 10", ratio, 1.5, "times"),
         Target(f"toolbox from {TOOLS} tools, p99", made.p99 * 1e3, 1.0, "ms"),
         Target(f"memory of a tool with {len(_SCHEMA)} bytes of schema", memory / 1024, 4.0, "kB"),
@@ -139,7 +142,7 @@ async def measure(report: Report) -> None:
         Target("filler behind its threshold, worst", max(late) * 1e3, 50.0, "ms"),
     ]
     report.figures |= {"over_bare_s": costs, "at_once_s": at_once, "filler_late_s": late}
-    report.figures["firewall_s"] = guarded
+    report.figures |= {"firewall_s": guarded, "firewall_transfer_s": sent}
 
 
 def _two(values: list[float], scale: float) -> tuple[float, float]:
@@ -252,48 +255,60 @@ async def _fillers() -> list[float]:
     return [late for watch in watches for late in watch.delays]
 
 
-def _firewall() -> list[float]:
-    """Seconds that the firewall's judgement and its note of the answer add to a tool call.
+def _firewall() -> tuple[list[float], list[float]]:
+    """Seconds that the firewall adds to a tool call, and to a transfer.
 
-    The tool is privileged and has two arguments with places, one of them a number, and caps count
-    in all scopes. Every number is new, so that none was read before.
+    The tool is privileged and has two arguments with places, one of them a number; its answer is
+    noted, too. Every number is new, so that none was read before. For the transfer, which is judged
+    as a tool call and at the line, caps count in all scopes.
     """
-    rules = FirewallRules.model_validate(
-        {
-            "country": "NO",
-            "trusted_tools": ["call_back"],
-            "tools": {
-                "call_back": {
-                    "arguments": {
-                        "number": {"from": ["tools.call_back.number"], "number": True},
-                        "name": {"from": ["caller_number", "variables.NAME"]},
-                    }
-                }
-            },
-        }
-    )
-    spec = ToolSpec("call_back", "python", DESCRIPTION, {"type": "object"})
     with tempfile.TemporaryDirectory() as folder:
         writer = LedgerWriter()
-        path = Path(folder) / "bench.jsonl"
-        ledger = Ledger(writer, path, 0.0)
+        ledger = Ledger(writer, Path(folder) / "bench.jsonl", 0.0)
+        policy = Policy(FirewallRules.model_validate(_RULES), {"sales": _SALES})
         variables = {"caller_number": "+4791234567", "NAME": "Kari"}
-        guard = CallFirewall(Policy(rules), Counts(), ledger, Metrics(), "demo", variables, dict)
-        costs = []
+        guard = CallFirewall(policy, Counts(), ledger, Metrics(), "demo", variables, dict)
+        tools, transfers = [], []
         for turn in range(ASKS + 200):
             number = f"+4722{turn:06}"
-            guard.answered(ToolAsk("0", "call_back", {}), spec, ToolResult(data={"number": number}))
+            called = ToolResult(data={"number": number})
+            guard.answered(ToolAsk("0", "call_back", {}), _CALL_BACK, called)
             ask = ToolAsk(f"{turn}", "call_back", {"number": number, "name": "Kari"}, turn)
             began = time.perf_counter()
-            decision = guard.check(ask, spec)
-            guard.answered(ask, spec, ToolResult(data={"number": number}))
+            decision = guard.check(ask, _CALL_BACK)
+            guard.answered(ask, _CALL_BACK, called)
+            between = time.perf_counter()
+            sends = guard.check(ToolAsk(f"{turn}.t", TRANSFER, {"destination": "sales"}), _TRANSFER)
+            leaves = guard.transfer("sales", "agent")
             ended = time.perf_counter()
-            if not decision.allowed:
-                raise RuntimeError(decision.why)
+            for each in (decision, sends, leaves):
+                if not each.allowed:
+                    raise RuntimeError(each.why)
             if turn >= 200:
-                costs.append(ended - began)
+                tools.append(between - began)
+                transfers.append(ended - between)
         writer.close()
-    return costs
+    return tools, transfers
+
+
+_CALL_BACK = ToolSpec("call_back", "python", DESCRIPTION, {"type": "object"})
+_TRANSFER = ToolSpec(TRANSFER, "builtin", DESCRIPTION, {"type": "object"})
+_SALES = TransferDestination(target="+4722334455")
+_CAPS = {"calls_per_hour": 100_000, "calls_per_day": 100_000, "minutes_per_day": 1e6}
+_RULES = {
+    "country": "NO",
+    "trusted_tools": ["call_back"],
+    "tools": {
+        "call_back": {
+            "arguments": {
+                "number": {"from": ["tools.call_back.number"], "number": True},
+                "name": {"from": ["caller_number", "variables.NAME"]},
+            }
+        }
+    },
+    "destinations": {"sales": {"tainted": "refuse"}},
+    "outgoing": {"per_caller": _CAPS, "per_context": _CAPS, "total": _CAPS},
+}
 
 
 async def _memory() -> float:

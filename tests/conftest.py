@@ -57,6 +57,8 @@ REAL_TIME = (
     "tests/mcp/stdio/test_orphans.py",
     "tests/admin/test_listener.py",
     "tests/alarms/test_engine.py",
+    "tests/benchmarks/test_privacy_bench.py",
+    "tests/benchmarks/test_transfers_bench.py",
     "tests/admin/test_page.py",
     "tests/admin/test_trials.py",
     "tests/admin/test_typescript.py",

@@ -147,8 +147,8 @@ class _Turns(_Counted):
     def _answer(self, talk: AgentSession) -> None:
         now = asyncio.get_running_loop().time()
         talk.emit(CallerStopped(self._turn, now - 0.3, now))
-        talk.emit(CallerText(self._turn, f"Question {self._turn}, if you please.", now))
-        talk.emit(AgentText(self._turn, f"This is answer {self._turn} to your question.", now))
+        talk.emit(CallerText(self._turn, f"Question {self._turn}; call +47 22 33 44 56.", now))
+        talk.emit(AgentText(self._turn, f"Answer {self._turn}: I call +47 22 33 44 56.", now))
 
 
 def weighed() -> dict[str, int]:

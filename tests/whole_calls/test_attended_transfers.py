@@ -23,19 +23,18 @@ from cordboard.calls.events import (
     RecordingStarted,
     Silence,
     Transferred,
-    TransferStep,
 )
 from cordboard.calls.operator import BACK
 from cordboard.errors import CallOver, LineError
 from cordboard_testkit.correlation import came_through
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import until
-from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.sip.incoming import IncomingCall
 from cordboard_testkit.timeline import RATE
 
 from .bank import channels
 from .conftest import Caller, Hotline, OpenHotline
+from .humans import Humans, explained, step
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -57,7 +56,6 @@ PLACES: dict[str, dict[str, Any]] = {
     "keyed": {},
     "watched": {"takeover": True},
     "whispered": {},
-    "storm": {"return_on_hangup": True, "ring_ms": 4_000},
 }
 """A context, and its only destination: all of them are one phone."""
 
@@ -102,35 +100,7 @@ def attended(tree: dict[str, Any]) -> None:
     }
 
 
-@contextlib.asynccontextmanager
-async def explained(caller: Caller) -> AsyncIterator[None]:
-    """A failure tells what happened in the caller's call."""
-    try:
-        yield
-    except (AssertionError, TimeoutError, CallOver) as error:
-        events = "\n  ".join(map(str, caller.hotline.of(await caller.call_id())[-30:]))
-        raise AssertionError(f"{error}; the call's last events:\n  {events}") from error
-
-
-class Humans:
-    """The phone of all humans; it answers nothing by itself. Calls are told apart by caller."""
-
-    def __init__(self) -> None:
-        self.phone = SipPhone("human", answers=False)
-
-    def calls_for(self, caller: Caller) -> list[IncomingCall]:
-        """The calls to the human about this caller, in their order."""
-        calls = [call for call in self.phone.calls.values() if isinstance(call, IncomingCall)]
-        return [call for call in calls if call.caller.user == caller.number]
-
-    async def rings_for(self, caller: Caller) -> IncomingCall:
-        """The first call to the human about this caller."""
-        async with explained(caller):
-            await until(lambda: bool(self.calls_for(caller)))
-        return self.calls_for(caller)[0]
-
-
-HUMANS = Humans()
+HUMANS = Humans("human")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -155,17 +125,6 @@ async def asks(hotline: Hotline, name: str) -> Caller:
     await caller.say("Please check my order.")
     await step(caller, "away" if name == "queue" else "ringing")
     return caller
-
-
-async def step(caller: Caller, name: str) -> None:
-    """Until the transfer is at this step."""
-    call_id = await caller.call_id()
-
-    def look() -> bool | None:
-        steps = [e.step for e in caller.hotline.of(call_id) if isinstance(e, TransferStep)]
-        return True if name in steps else None
-
-    await caller.hotline.seen(look, f"the step {name}")
 
 
 async def conference(caller: Caller, name: str) -> None:
@@ -497,26 +456,6 @@ async def test_a_queue_that_times_out_hands_the_caller_back_to_the_same_conversa
     await back_with(caller, "answers")
 
 
-async def storm(hotline: Hotline, seed: int) -> str:
-    """One transfer in which caller and human hang up at random moments, sometimes at once."""
-    chance = random.Random(seed)
-    caller = await hotline.dial("ctx-to-storm")
-    await caller.greeted_to_the_end()
-    call = hotline.engine.registry.calls[await caller.call_id()]
-    moving = asyncio.ensure_future(call.line.transfer_after_speech("storm", "It is a storm"))
-    there = await HUMANS.rings_for(caller)
-    await asyncio.sleep(chance.choice([0.0, 0.01, chance.random()]))
-    acts = [there.answer, partial(there.press, "1"), there.hangup, caller.line.hangup]
-    for act in acts[chance.randint(0, 1) :]:
-        with contextlib.suppress(CallOver):
-            act()
-        await asyncio.sleep(chance.choice([0.0, 0.002, chance.uniform(0, 2)]))
-    with contextlib.suppress(LineError):
-        await moving
-    await caller.history()
-    return (await caller.event(Transferred)).outcome
-
-
 async def storm_of_three(hotline: Hotline, seed: int) -> str:
     """One conference in which all hang up at random moments, some amid words for one of them."""
     chance = random.Random(seed)
@@ -543,12 +482,6 @@ async def storm_of_three(hotline: Hotline, seed: int) -> str:
     assert all(isinstance(end, LineError | bool | None) for end in ends), ends
     await caller.history()
     return str(ends[0])
-
-
-async def test_random_hang_ups_on_a_real_asterisk_leave_nothing(hotline):
-    outcomes = await asyncio.gather(*(storm(hotline, seed) for seed in range(16)))
-    await assert_line_clean(hotline.asterisk)
-    assert len(set(outcomes)) > 1, outcomes
 
 
 async def test_random_hang_ups_of_three_leave_nothing(hotline):

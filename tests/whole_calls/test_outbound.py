@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,18 @@ import pytest
 import pytest_asyncio
 from typer.testing import CliRunner, Result
 
-from cordboard.calls.events import AnswerJudged, Dialled, Offered
+from cordboard.calls.events import (
+    Answering,
+    AnswerJudged,
+    AudioEnded,
+    CallbackRequested,
+    Dialled,
+    Offered,
+)
 from cordboard.calls.outbound_order import OutboundResult
 from cordboard.cli import app
 from cordboard.errors import OutboundRefused
+from cordboard.outbound.campaigns.hours import DAYS
 from cordboard.outbound.placing import CallWanted
 from cordboard_testkit.correlation import came_through
 from cordboard_testkit.patience import until
@@ -28,7 +37,7 @@ from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE, Samples
 
 from .configuration import TOKEN
-from .conftest import Hotline, OpenHotline
+from .conftest import Caller, Hotline, OpenHotline
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -36,6 +45,8 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 OURS = "4722000000"
+NOON = f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"
+"""A zone in which it is about noon."""
 SURVEY = {"greeting": "Good morning, this is the bicycle shop about your {ORDER}.", "rules": {}}
 
 
@@ -62,6 +73,18 @@ def change(tree: dict[str, Any]) -> None:
         "mode": "attended",
         "endpoint": "PJSIP/phone-4790000002",
     }
+    tree["contexts"]["returning"] = {
+        "greeting": "Hello again, this is about {callback_about}.",
+        "variables": ["callback_about"],
+        "tools": ["hangup_call", "request_callback"],
+        "rules": {},
+    }
+    tree["tools"]["request_callback"] = {
+        "callback": {
+            "zone": NOON,
+            "hours": {"days": list(DAYS), "from": "06:00", "to": "18:00"},
+        }
+    }
     asks = {"sentences": ["[please] (check|look up) my order [please]"], "transfer": "colleague"}
     tree["contexts"]["handed"] = {
         "greeting": "Order desk.",
@@ -79,10 +102,18 @@ class Street:
 
     async def build(self, stack: AsyncExitStack) -> None:
         """Connect all phones at once: Asterisk may not survive a reload beside calls."""
-        for number, answers in (("4790000001", True), ("4790000002", False)):
+        for number, answers in (
+            ("4790000001", True),
+            ("4790000002", False),
+            ("4790000003", True),
+        ):
             phone = SipPhone(number, answers=answers, ring_seconds=0.3)
             self.phones[number] = await stack.enter_async_context(phone)
             await self.hotline.asterisk.connect_phone(number, phone.address)
+
+    @property
+    def config(self) -> Path:
+        return self.hotline.folder.parent / "ai-agent.yaml"
 
     def call(self, number: str, **wanted: Any) -> str:
         order = {"variables": {"ORDER": "blue bicycle"}, **wanted}
@@ -226,6 +257,53 @@ async def test_the_called_person_is_handed_to_a_human(street: Street) -> None:
     await street.clean()
 
 
+async def test_a_caller_is_called_back_at_the_promised_time(street: Street) -> None:
+    hotline = street.hotline
+    line = await hotline.phone.call(
+        hotline.asterisk.sip_uri("ctx-returning"), caller_number="+4790000003"
+    )
+    caller = Caller(line, "+4790000003", hotline)
+    await caller.greeted_to_the_end()
+    call = hotline.engine.registry.calls[await caller.call_id()]
+    at = datetime.now(UTC) + timedelta(seconds=20)
+    asking = asyncio.ensure_future(
+        call.line.request_callback("", at.isoformat(), "the blue bicycle")
+    )
+    asked = await caller.event(Answering, 2)
+    assert "You will be called back on" in asked.text
+    await caller.event(AudioEnded, 2)
+    await line.hear_silence()
+    await caller.say("Yes, please.")
+    assert (await asking).outcome == "noted"
+    line.hangup()
+    noted = await caller.event(CallbackRequested)
+    assert (noted.number, noted.way) == ("+4790000003", "queue")
+
+    there = await street.phones["4790000003"].incoming()
+    assert datetime.now(UTC) >= at, "not before the time"
+    await there.answered()
+    there.say(await hotline.speech.say("Hello?"))
+    stopped = await there.said()
+    await there.hear_speech(after=stopped)
+    await there.hear_silence(900)
+    heard = " ".join(
+        [await hotline.speech.understand(part) for part in there.utterances_heard(stopped)]
+    )
+    assert "blue bicycle" in heard, heard
+    there.hangup()
+    command = ["campaign", "results", "callbacks-returning", "--config", str(street.config)]
+
+    def results() -> str:
+        return CliRunner().invoke(app, command).output
+
+    async with asyncio.timeout(30):
+        while "answered" not in (kept := await asyncio.to_thread(results)):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+    [row] = kept.splitlines()[1:]
+    assert row.split(",")[:6] == ["+4790000003", "done", "answered", "human", "caller_hangup", "1"]
+    await street.clean()
+
+
 async def test_http_places_calls_and_refuses_others(street: Street) -> None:
     port = street.hotline.engine.http_port
 
@@ -279,12 +357,11 @@ async def test_http_places_calls_and_refuses_others(street: Street) -> None:
 
 
 async def test_a_campaign_calls_everybody_of_its_list(street: Street, tmp_path: Path) -> None:
-    config = street.hotline.folder.parent / "ai-agent.yaml"
     people = tmp_path / "people.csv"
     people.write_text("number,ORDER\n+4790000001,blue bicycle\n112,none\n+4790000002,bell\n")
 
     async def campaign(*arguments: str) -> Result:
-        command = ["campaign", *arguments, "--config", str(config)]
+        command = ["campaign", *arguments, "--config", str(street.config)]
         return await asyncio.to_thread(CliRunner().invoke, app, command)
 
     hours = ("--hours", "00:00-23:59", "--days", "mon-sun")

@@ -22,7 +22,14 @@ from cordboard.errors import CallOver
 from cordboard_testkit.mouth_and_ear import Ear, Mouth
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.room import Room
-from cordboard_testkit.timeline import RATE, Samples, Segment, TurnLatency, turn_latencies
+from cordboard_testkit.timeline import (
+    RATE,
+    Samples,
+    Segment,
+    TrackFrame,
+    TurnLatency,
+    turn_latencies,
+)
 
 Found = TypeVar("Found")
 
@@ -163,6 +170,10 @@ class VoiceLine:
         """The sound of every frame as it came, one after the other, without regard to time."""
         frames = self._ear.track.frames
         return np.concatenate([f.samples for f in frames]) if frames else np.zeros(0, np.int16)
+
+    def frames_heard(self) -> list[TrackFrame]:
+        """Every incoming frame of sound, as it came."""
+        return self._ear.track.frames
 
     def turn_latencies(self, join: float = 0.6) -> list[TurnLatency]:
         """Last audible sample of each turn of the caller to the far side's first, per turn.
