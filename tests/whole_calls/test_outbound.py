@@ -131,6 +131,7 @@ async def test_a_human_is_greeted_and_talks_with_the_agent(street: Street) -> No
     assert (result.outcome, result.answer, result.reason) == ("answered", "human", "caller_hangup")
     [offered] = [e for e in street.hotline.of(call_id) if isinstance(e, Offered)]
     assert (offered.direction, offered.caller_number) == ("out", "+4790000001")
+    assert (await street.hotline.history(call_id)).direction == "out"
     await street.clean()
 
 

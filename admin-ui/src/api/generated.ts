@@ -2540,6 +2540,13 @@ export interface components {
              */
             source: string;
             /**
+             * Direction
+             * @description `in`, or `out` for a call that the engine placed: the caller is then the called one. Empty
+             *     for a refused offer.
+             * @default
+             */
+            direction: string;
+            /**
              * Caller Number
              * @default
              */
@@ -3541,6 +3548,11 @@ export interface components {
              */
             source: string[] | null;
             /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
+            /**
              * Outcome
              * @default null
              */
@@ -3682,6 +3694,11 @@ export interface components {
              * @default null
              */
             source: string[] | null;
+            /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
             /**
              * Outcome
              * @default null
@@ -4046,6 +4063,12 @@ export interface components {
             provider: string;
             /** Source */
             source: string;
+            /**
+             * Direction
+             * @description `out`: the engine placed the call, and the caller is the called one.
+             * @enum {string}
+             */
+            direction: "in" | "out";
             state: components["schemas"]["CallState"];
             /** Started At */
             started_at: string;
@@ -4162,6 +4185,11 @@ export interface components {
             started_at: string;
             /** Source */
             source: string;
+            /**
+             * Direction
+             * @enum {string}
+             */
+            direction: "in" | "out";
             /** Context */
             context: string;
             /** Provider */
@@ -4910,6 +4938,11 @@ export interface components {
              * @default null
              */
             source: string[] | null;
+            /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
             /**
              * Outcome
              * @default null
@@ -9770,6 +9803,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
@@ -9863,6 +9897,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
@@ -9919,6 +9954,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
