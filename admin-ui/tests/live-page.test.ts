@@ -13,6 +13,7 @@ function row(call_id: string, more: Partial<LiveRow> = {}): LiveRow {
     source: "asterisk",
     context: "booking",
     provider: "local",
+    direction: "in",
     config: "c7",
     caller_number: "+4930123456",
     caller_name: "",

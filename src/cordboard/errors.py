@@ -301,7 +301,8 @@ class ChatRefused(CordboardError):
 
 class OutboundRefused(CordboardError):
     """An outbound call is not placed. `reason` is `off`, `unknown_context`, `bad_request`,
-    `not_allowed`, `not_now` (hours or caps of the firewall), `busy` or `no_line`."""
+    `not_allowed`, `not_now` (hours or caps of the firewall), `do_not_call`, `busy`, `no_line` or
+    `no_list` (the do-not-call list cannot be read)."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)

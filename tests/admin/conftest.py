@@ -76,6 +76,7 @@ from cordboard.observe.degradation import Degradation
 from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
+from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.placing import OutboundCalls
 from cordboard.telephony.browser.source import BrowserCalls
 from cordboard.telephony.dialled import Dialled, DialledLine
@@ -461,6 +462,7 @@ class Room:
             lambda order, _: self.orders.append(order),
             lambda: Policy(self.running.firewall, self.running.destinations),
             Counts(),
+            CallbackQueue(lambda: self.running.outbound.campaigns).is_blocked,
         )
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
@@ -472,7 +474,9 @@ class Room:
         path = folder / "agent.yaml"
         path.write_text(CONFIG)
         config = configured(CONFIG)
-        self.running = config
+        campaigns = {"campaigns": folder / "campaigns.db"}
+        outbound = config.outbound.model_copy(update=campaigns)
+        self.running = config.model_copy(update={"outbound": outbound})
         self.fake.source = ConfigSource(path, {})
         self.fake.versions = Versions(folder / "admin" / "versions", path)
         self.errors: list[str] = []

@@ -82,6 +82,14 @@ async def test_calls_of_one_version_of_the_configuration_are_found(room: Room) -
     assert facets["config"] == {"a" * 64: 1, "b" * 64: 1}
 
 
+async def test_calls_that_the_engine_placed_are_found(room: Room) -> None:
+    room.on_record = [Told("came"), Told("placed", direction="out")]
+    anna = everything(room)
+    assert ids(await anna.get("/calls?direction=out")) == ["placed"]
+    facets = (await anna.get("/calls/facets")).json()["facets"]
+    assert facets["direction"] == {"in": 1, "out": 1}
+
+
 async def test_outside_of_the_scope_a_call_is_neither_listed_nor_counted_nor_exported(
     room: Room,
 ) -> None:

@@ -155,7 +155,7 @@ async def test_a_row_tells_who_watches_and_listens_and_how_much_sound_waits(
     rows = await watching(viewer(room), topic="calls")
     (row,) = (await rows.frame())["snapshot"]
     quiet = {"transport": "asterisk", "test": False, "queued_ms": 0, "watched": 0, "listened": 0}
-    quiet |= {"human": "", "operator": ""}
+    quiet |= {"human": "", "operator": "", "direction": "in"}
     assert {name: row[name] for name in quiet} == quiet
     follower = await watching(viewer(room), topic="call", call="one")
     assert (await rows.frame())["rows"] == [{"call_id": "one", "watched": 1}]

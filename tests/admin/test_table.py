@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cordboard.config.files import digest_of
 from cordboard.config.sections.admin import AdminUi
 from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.history.views import View
+from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
 
 from .conftest import CONFIG, GOOD, STORED, Browser, Room, code, record
 
@@ -57,6 +59,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/views/{view_id}"): {"name": "Failed", "filters": {"outcome": ["failed"]}},
     ("POST", "/trials"): {"text": "contexts: {demo: {}}", "context": "demo"},
     ("POST", "/chats/{chat_id}/messages"): {"message": "Good morning."},
+    ("POST", "/do-not-call"): {"numbers": ["+4722000001"]},
+    ("POST", "/do-not-call/remove"): {"number": "+4722000000"},
 }
 OF_THE_WHOLE_FILE = "/config/versions"
 """Beginning of paths for which `config.read` is not enough with a limited scope."""
@@ -135,6 +139,16 @@ def of_configuration(room: Room, endpoint: Endpoint, path: str) -> str:
     return path.replace("{secret}", "SHOP_KEY")
 
 
+def of_campaigns(room: Room, path: str, body: Any, context: str) -> tuple[str, Any]:
+    """The path with a campaign that is there, and a list for another one; one blocked number."""
+    with closing(CampaignStore(room.running.outbound.campaigns)) as store:
+        store.block(["+4722000000"])
+        store.add(context, CampaignSettings(context))
+    if path == "/campaigns":
+        return path, {"name": "spring", "context": context, "csv": "number\n+4722000002\n"}
+    return path.replace("{campaign}", context), body
+
+
 def of_calls(room: Room, endpoint: Endpoint, context: str) -> None:
     """Record a call that is to be heard; end those that are to be erased."""
     if endpoint.path.endswith(("/peaks", "/audio")):
@@ -172,8 +186,10 @@ def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
         body = {"token": room.accounts.reset("invited"), "password": GOOD}
     elif path in ("/browser-calls", "/chats", "/engine/setup/test-call"):
         body = {"context": context}
-    elif path == "/calls" and endpoint.method == "POST":
+    elif path in ("/calls", "/calls/check-number") and endpoint.method == "POST":
         body = {"context": context, "number": "+4722000000"}
+    elif path.startswith(("/campaigns", "/do-not-call")):
+        path, body = of_campaigns(room, path, body, context)
     elif "{chat_id}" in path or "{trial_id}" in path:
         path = path.replace("{chat_id}", f"chat-{context}")
         path = path.replace("{trial_id}", f"trial-{context}")

@@ -37,6 +37,19 @@ def test_a_blocked_number_is_the_same_however_it_is_written(tmp_path: Path, conf
     assert "'Kari': expected a number such as +4722000000" in wrong.err
     done = typed("campaign", "block", "+47 22000001", "+4722000003", "-c", str(config))
     assert done.out == "1 numbers are new on the do-not-call list\n", "one wrong one: none is added"
+    done = typed("campaign", "unblock", "22 00 00 01", "+4722009999", "-c", str(config))
+    assert done.out == "1 numbers are no longer on the do-not-call list\n"
+    assert typed("campaign", "cancel", "spring", "-c", str(config)).status == 0
+    done = typed("campaign", "results", "spring", "-c", str(config))
+    assert done.out.splitlines()[1:] == [
+        "+4722000001,done,not_called,,campaign_cancelled,0,,,",
+        "+4722000002,done,not_called,,campaign_cancelled,0,,,",
+    ]
+
+
+def test_the_do_not_call_list_needs_no_campaign(tmp_path: Path, config: Path) -> None:
+    done = typed("campaign", "block", "22 00 00 01", "-c", str(config))
+    assert done.out == "1 numbers are new on the do-not-call list\n"
 
 
 def test_what_is_wrong_makes_no_campaign(tmp_path: Path, config: Path) -> None:
@@ -46,7 +59,7 @@ def test_what_is_wrong_makes_no_campaign(tmp_path: Path, config: Path) -> None:
         ((), "'bicycle' is unknown"),
         (("--context", "other"), "no such context; there are: demo"),
         (("--keys", "1x"), "other characters"),
-        (("--zone", "Europe/Olso"), "there is no Europe/Olso"),
+        (("--zone", "Europe/Olso"), "there is no 'Europe/Olso'"),
     ):
         context = () if "--context" in arguments else ("--context", "demo")
         command = ("campaign", "add", "spring", str(people), *context, *arguments)

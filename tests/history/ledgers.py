@@ -39,6 +39,7 @@ class Told:
     recording: str = ""
     ended: bool = True
     config: str = ""
+    direction: str = "in"
     more: list[tuple[int, LedgerEvent]] = field(default_factory=list)
 
     @property
@@ -59,6 +60,7 @@ class Told:
                     "100",
                     test=self.test,
                     config=self.config,
+                    direction=self.direction,
                 ),
             ),
             (1, events.Bound(self.context, self.provider, 1, [])),

@@ -50,7 +50,8 @@ async def test_a_promise_is_kept_once_through_the_firewall(
         result = OutboundResult(order.call_id, "answered", "", "human", 20)
         asyncio.get_running_loop().call_later(0.01, finished, result)
 
-    calls = OutboundCalls(lambda: CONFIG, place, lambda: Policy(CONFIG.firewall), Counts())
+    policy = Policy(CONFIG.firewall)
+    calls = OutboundCalls(lambda: CONFIG, place, lambda: policy, Counts(), queue.is_blocked)
     runner = CampaignRunner(lambda: path, calls, print, look_seconds=0.01)
     runner.start()
     with closing(CampaignStore(path)) as store:

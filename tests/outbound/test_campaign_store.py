@@ -65,6 +65,59 @@ def test_an_answer_ends_it_and_a_second_number_is_refused(tmp_path: Path) -> Non
             store.add("spring", CampaignSettings("demo"))
 
 
+def test_a_cancelled_campaign_calls_nobody_any_more(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        settings = CampaignSettings("demo", attempts=3, concurrency=3)
+        running(store, settings, people(1, 2, 3, 4))
+        call(store, "busy")
+        first, second = store.claim(2, MONDAY_NOON)
+        assert store.begin(first.call_id)
+        store.cancel("spring")
+        assert not store.begin(second.call_id), "it was claimed only"
+        store.finish(OutboundResult(first.call_id, "no_answer"), MONDAY_NOON)
+        assert not store.claim(9, MONDAY_NOON + 86_400)
+        assert [
+            (row["state"], row["outcome"], row["reason"], bool(row["call_id"]))
+            for row in store.results("spring")
+        ] == [
+            ("done", "busy", "", True),
+            ("done", "no_answer", "", True),
+            ("done", "not_called", "campaign_cancelled", False),
+            ("done", "not_called", "campaign_cancelled", False),
+        ]
+        store.cancel("spring")
+        with pytest.raises(CampaignRefused, match="is cancelled"):
+            store.set_state("spring", "running")
+        with pytest.raises(CampaignRefused, match="there is no campaign 'summer'"):
+            store.cancel("summer")
+        later = people(9)[0]
+        assert store.promise("spring", settings, later, MONDAY_NOON)
+        [promised] = store.claim(9, MONDAY_NOON)
+        assert promised.number == later.number, "a promise made later is kept"
+
+
+def test_results_and_the_do_not_call_list_come_in_pages(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        running(store, CampaignSettings("demo", attempts=1), people(1, 2, 3, 4))
+        called = [call(store, outcome) for outcome in ("busy", "answered", "busy")]
+        [first] = store.results("spring", "busy", most=1)
+        [second] = store.results("spring", "busy", after=first["id"])
+        assert [first["number"], second["number"]] == [called[0], called[2]]
+        [waiting] = store.results("spring", "pending")
+        assert waiting["number"] == "+4790000004"
+        [status] = store.status("spring")
+        assert status["people"] == {"answered": 1, "busy": 2, "pending": 1}
+        assert status["settings"]["hours"] == "09:00-20:00"
+        store.block(f"+479{number:07d}" for number in range(5))
+        page = store.blocked(3)
+        rest = store.blocked(3, page[-1]["row"])
+        numbers = [row["number"] for row in (*page, *rest)]
+        assert numbers == [f"+479{number:07d}" for number in (4, 3, 2, 1, 0)]
+        assert store.unblock("+4790000003")
+        assert not store.unblock("+4790000003")
+        assert not store.is_blocked("+4790000003")
+
+
 def test_hours_concurrency_pause_and_the_do_not_call_list(tmp_path: Path) -> None:
     with closing(CampaignStore(tmp_path / "c.db")) as store:
         settings = CampaignSettings("demo", concurrency=2)
@@ -111,6 +164,7 @@ from cordboard.calls.outbound_order import OutboundResult
 from cordboard.config.load import read
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import Policy
+from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.campaigns.runner import CampaignRunner
 from cordboard.outbound.placing import OutboundCalls
 
@@ -128,7 +182,9 @@ def place(order, finished):
     loop.call_later(0.02, finished, OutboundResult(order.call_id, "answered", "", "human", 20))
 
 async def main():
-    calls = OutboundCalls(lambda: config, place, lambda: Policy(config.firewall), Counts())
+    policy = Policy(config.firewall)
+    blocked = CallbackQueue(lambda: folder / "c.db").is_blocked
+    calls = OutboundCalls(lambda: config, place, lambda: policy, Counts(), blocked)
     runner = CampaignRunner(lambda: folder / "c.db", calls, print, look_seconds=0.01)
     runner.start()
     print("started", flush=True)

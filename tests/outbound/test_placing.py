@@ -17,6 +17,7 @@ from cordboard.config.schema import Config
 from cordboard.errors import OutboundRefused
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import Policy
+from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.campaigns.rows import Row
 from cordboard.outbound.campaigns.runner import CampaignRunner
 from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
@@ -44,7 +45,13 @@ class Town:
         self.counts = Counts()
         self.dialled: list[str] = []
         policy = Policy(self.config.firewall)
-        self.calls = OutboundCalls(lambda: self.config, self.place, lambda: policy, self.counts)
+        self.blocked: set[str] = set()
+        self.calls = OutboundCalls(
+            lambda: self.config, self.place, lambda: policy, self.counts, self.is_blocked
+        )
+
+    async def is_blocked(self, number: str) -> bool:
+        return number in self.blocked
 
     def place(self, order: OutboundOrder, finished: Any) -> None:
         self.dialled.append(order.number)
@@ -89,11 +96,11 @@ def settled(store: CampaignStore) -> bool:
 async def test_a_number_is_called_in_the_form_of_its_country_or_of_the_world() -> None:
     town = Town(countries=["NO", "SE"], outgoing={"per_caller": {"calls_per_day": 2}})
     for number in ("90 00 00 01", "+47 90 00 00 01"):
-        call_id = town.calls.place(CallWanted(number, "demo"))
+        call_id = await town.calls.place(CallWanted(number, "demo"))
         await town.calls.ended(call_id)
     assert town.dialled == ["+4790000001"] * 2
     with pytest.raises(OutboundRefused, match=r"cap\.caller") as refused:
-        town.calls.place(CallWanted("0047 90000001", "demo"))
+        await town.calls.place(CallWanted("0047 90000001", "demo"))
     assert refused.value.reason == "not_now"
     for number, rule in (
         ("+4532123456", "country"),
@@ -101,5 +108,33 @@ async def test_a_number_is_called_in_the_form_of_its_country_or_of_the_world() -
         ("90000001&1", "unreadable"),
     ):
         with pytest.raises(OutboundRefused, match=rf"number\.{rule}") as refused:
-            town.calls.place(CallWanted(number, "demo"))
+            await town.calls.place(CallWanted(number, "demo"))
         assert refused.value.reason == "not_allowed"
+
+
+async def test_a_number_on_the_do_not_call_list_needs_a_reason() -> None:
+    town = Town()
+    town.blocked.add("+4790000001")
+    judged = await town.calls.judge("90 00 00 01", "demo")
+    assert (judged.decision.allowed, judged.blocked) == (True, True)
+    with pytest.raises(OutboundRefused, match="do-not-call list") as refused:
+        await town.calls.place(CallWanted("90 00 00 01", "demo"))
+    assert refused.value.reason == "do_not_call"
+    wanted = CallWanted("90 00 00 01", "demo", despite_block="she asked for it at the counter")
+    await town.calls.ended(await town.calls.place(wanted))
+    assert town.dialled == ["+4790000001"]
+    with pytest.raises(OutboundRefused, match=r"number\.class"):
+        await town.calls.place(
+            CallWanted("112", "demo", despite_block="a reason opens no firewall")
+        )
+
+
+async def test_nobody_is_called_while_the_do_not_call_list_cannot_be_read(tmp_path: Path) -> None:
+    town = Town()
+    (tmp_path / "c.db").write_text("no database")
+    blocked = CallbackQueue(lambda: tmp_path / "c.db").is_blocked
+    policy = Policy(town.config.firewall)
+    calls = OutboundCalls(lambda: town.config, town.place, lambda: policy, town.counts, blocked)
+    with pytest.raises(OutboundRefused, match="cannot be used") as refused:
+        await calls.place(CallWanted("+4790000001", "demo"))
+    assert (refused.value.reason, town.dialled) == ("no_list", [])

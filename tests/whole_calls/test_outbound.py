@@ -115,9 +115,10 @@ class Street:
     def config(self) -> Path:
         return self.hotline.folder.parent / "ai-agent.yaml"
 
-    def call(self, number: str, **wanted: Any) -> str:
+    async def call(self, number: str, **wanted: Any) -> str:
         order = {"variables": {"ORDER": "blue bicycle"}, **wanted}
-        return self.hotline.engine.outbound.place(CallWanted(f"+{number}", "survey", **order))
+        wants = CallWanted(f"+{number}", "survey", **order)
+        return await self.hotline.engine.outbound.place(wants)
 
     async def ended(self, call_id: str) -> OutboundResult:
         async with asyncio.timeout(60):
@@ -140,7 +141,7 @@ async def street(open_hotline: OpenHotline) -> AsyncIterator[Street]:
 
 
 async def test_a_human_is_greeted_and_talks_with_the_agent(street: Street) -> None:
-    call_id = street.call("4790000001", call_id="0f0e0d0c-0b0a-4908-8706-050403020100")
+    call_id = await street.call("4790000001", call_id="0f0e0d0c-0b0a-4908-8706-050403020100")
     there = await street.phones["4790000001"].incoming()
     await there.answered()
     assert there.caller.user in (OURS, f"+{OURS}"), there.caller
@@ -153,17 +154,22 @@ async def test_a_human_is_greeted_and_talks_with_the_agent(street: Street) -> No
         [await street.hotline.speech.understand(part) for part in there.utterances_heard(stopped)]
     )
     assert "bicycle" in heard, heard
-    assert street.call("4790000001", call_id=call_id) == call_id, "the same id is the same call"
+    assert await street.call("4790000001", call_id=call_id) == call_id, (
+        "the same id is the same call"
+    )
     there.hangup()
     result = await street.ended(call_id)
     assert (result.outcome, result.answer, result.reason) == ("answered", "human", "caller_hangup")
     [offered] = [e for e in street.hotline.of(call_id) if isinstance(e, Offered)]
     assert (offered.direction, offered.caller_number) == ("out", "+4790000001")
+    assert (await street.hotline.history(call_id)).direction == "out"
     await street.clean()
 
 
 async def test_a_voicemail_gets_the_message_after_its_beep(street: Street) -> None:
-    call_id = street.call("4790000001", message="Your blue bicycle is ready. Please call us back.")
+    call_id = await street.call(
+        "4790000001", message="Your blue bicycle is ready. Please call us back."
+    )
     there = await street.phones["4790000001"].incoming()
     await there.answered()
     greeting = await street.hotline.speech.say(
@@ -191,32 +197,35 @@ async def test_who_does_not_answer_is_a_typed_outcome(street: Street) -> None:
         (486, "busy"), (603, "declined"), (404, "unknown_number"), (480, "unavailable"),
         (503, "failed"),
     ):  # fmt: skip
-        call_id = street.call("4790000002")
+        call_id = await street.call("4790000002")
         (await phone.incoming()).reject(status, "No")
         assert (await street.ended(call_id)).outcome == outcome
         [dialled] = [e for e in street.hotline.of(call_id) if isinstance(e, Dialled)]
         assert (dialled.sip, dialled.rang) == (status, True)
-    call_id = street.call("4790000002")
+    call_id = await street.call("4790000002")
     (await phone.incoming()).redirect("sip:6001@127.0.0.1")
     assert (await street.ended(call_id)).outcome == "redirected", "a redirection is not followed"
-    ringing = street.call("4790000002")
+    ringing = await street.call("4790000002")
     there = await phone.incoming()
     assert (await street.ended(ringing)).outcome == "no_answer"
     assert (await there.ended()).status == 487, "it still rings"
-    assert (await street.ended(street.call("4790009999"))).outcome in ("unavailable", "failed")
+    assert (await street.ended(await street.call("4790009999"))).outcome in (
+        "unavailable",
+        "failed",
+    )
     history = await street.hotline.history(ringing)
     assert (history.outcome, history.reason) == ("not_reached", "no_answer")
     await street.clean()
 
 
 async def test_we_hang_up_while_it_rings_and_they_at_once(street: Street) -> None:
-    call_id = street.call("4790000002")
+    call_id = await street.call("4790000002")
     there = await street.phones["4790000002"].incoming()
     street.hotline.engine.registry.calls[call_id].end("completed", "operator_hangup")
     assert (await there.ended()).status == 487
     assert (await street.ended(call_id)).reason == "operator_hangup"
 
-    call_id = street.call("4790000002")
+    call_id = await street.call("4790000002")
     there = await street.phones["4790000002"].incoming()
     there.answer()
     await until(lambda: any(each.method == "ACK" for each in there.requests))
@@ -228,7 +237,7 @@ async def test_we_hang_up_while_it_rings_and_they_at_once(street: Street) -> Non
 
 async def test_the_called_person_is_handed_to_a_human(street: Street) -> None:
     speech = street.hotline.speech
-    call_id = street.hotline.engine.outbound.place(CallWanted("+4790000001", "handed"))
+    call_id = await street.hotline.engine.outbound.place(CallWanted("+4790000001", "handed"))
     there = await street.phones["4790000001"].incoming()
     await there.answered()
     there.say(await speech.say("Hello?"))
@@ -344,9 +353,9 @@ async def test_http_places_calls_and_refuses_others(street: Street) -> None:
     there.hangup()
     result = await street.ended(placed["call_id"])
     assert result.outcome == "answered"
-    waiting = [street.call("4790000002") for _ in range(4)]
+    waiting = [await street.call("4790000002") for _ in range(4)]
     with pytest.raises(OutboundRefused, match="max_calls"):
-        street.call("4790000002")
+        await street.call("4790000002")
     for _ in waiting:
         (await street.phones["4790000002"].incoming()).reject()
     for call_id in waiting:

@@ -1525,7 +1525,7 @@ export interface paths {
         put?: never;
         /**
          * Call a number, and let a context talk. The call goes on by itself.
-         * @description `firewall` of the configuration decides which numbers may be called and when, `outbound` how many at a time.
+         * @description `firewall` of the configuration decides which numbers may be called and when, `outbound` how many at a time. A number on the do-not-call list is called only with a reason.
          */
         post: operations["place_call"];
         delete?: never;
@@ -1936,6 +1936,184 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/outbound": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show whether the engine may call, how much it calls now, and the contexts that can talk. */
+        get: operations["outbound_state"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/calls/check-number": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say what the firewall and the do-not-call list say about a number now. Nothing is dialled. */
+        post: operations["check_number"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/do-not-call": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the numbers that are not called, the newest first. */
+        get: operations["list_blocked"];
+        put?: never;
+        /**
+         * Put numbers on the do-not-call list; if one cannot be read, none.
+         * @description It counts at once, for all campaigns and single calls.
+         */
+        post: operations["block_numbers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/do-not-call/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take a number off the do-not-call list: it may be called again. */
+        post: operations["unblock_number"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the campaigns, the newest first, with the number of people by how far they are. */
+        get: operations["list_campaigns"];
+        put?: never;
+        /**
+         * Make a campaign of a list, which is not started. Broken lines are left out, and stand in the answer.
+         * @description One list at a time is read.
+         */
+        post: operations["new_campaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a campaign, and a page of its people with the outcome of their last attempt. */
+        get: operations["show_campaign"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export everybody of a campaign as CSV, with the end of the last call. */
+        get: operations["export_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start a campaign, or let it go on after a pause. */
+        post: operations["start_campaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Place no more calls of a campaign; live ones go on. */
+        post: operations["pause_campaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/campaigns/{campaign}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a campaign for good: people who wait are not called; live calls go on. */
+        post: operations["cancel_campaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2188,6 +2366,29 @@ export interface components {
              */
             purpose: "sign_in" | "elevate" | "connect";
         };
+        /** BlockedNumber */
+        BlockedNumber: {
+            /**
+             * Number
+             * @description Masked to its last four digits without the grant `personal`.
+             */
+            number: string;
+            /** Since */
+            since: string;
+        };
+        /** BlockedNumbers */
+        BlockedNumbers: {
+            /**
+             * Numbers
+             * @description The newest first.
+             */
+            numbers: components["schemas"]["BlockedNumber"][];
+            /**
+             * Next
+             * @description Cursor of the next page; null on the last one.
+             */
+            next: number | null;
+        };
         /** BrowserCall */
         BrowserCall: {
             /**
@@ -2376,6 +2577,13 @@ export interface components {
              */
             source: string;
             /**
+             * Direction
+             * @description `in`, or `out` for a call that the engine placed: the caller is then the called one. Empty
+             *     for a refused offer.
+             * @default
+             */
+            direction: string;
+            /**
              * Caller Number
              * @default
              */
@@ -2487,6 +2695,16 @@ export interface components {
          * @enum {string}
          */
         CallState: "offered" | "connecting" | "talking" | "transferring" | "ending" | "recorded";
+        /** CallableContext */
+        CallableContext: {
+            /** Context */
+            context: string;
+            /**
+             * Variables
+             * @description Names that it declares.
+             */
+            variables: string[];
+        };
         /**
          * Callback
          * @description The provider's answer, by way of the browser. Further parameters are ignored, as OAuth 2.0
@@ -2513,6 +2731,112 @@ export interface components {
              * @default null
              */
             error: string | null;
+        };
+        /** CalledPerson */
+        CalledPerson: {
+            /**
+             * Number
+             * @description Masked to its last four digits without the grant `personal`.
+             */
+            number: string;
+            /** Zone */
+            zone: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "pending" | "claimed" | "dialling" | "done";
+            /**
+             * Outcome
+             * @description Of the last attempt.
+             */
+            outcome: string;
+            /**
+             * Answer
+             * @description By a human, a voicemail or a machine, as in `call.answer`.
+             */
+            answer: string;
+            /** Reason */
+            reason: string;
+            /** Attempts */
+            attempts: number;
+            /**
+             * Call Id
+             * @description Of the last attempt, in the history; empty before the first one.
+             */
+            call_id: string;
+            /** Began */
+            began: string;
+            /** Duration Ms */
+            duration_ms: number | null;
+        };
+        /** Campaign */
+        Campaign: {
+            /** Name */
+            name: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "paused" | "running" | "cancelled";
+            /** Context */
+            context: string;
+            /** Created */
+            created: string;
+            /**
+             * Hours
+             * @description In the called person's time, such as `09:00-20:00`.
+             */
+            hours: string;
+            /** Days */
+            days: string;
+            /** Attempts */
+            attempts: number;
+            /** Retry Minutes */
+            retry_minutes: number;
+            /** Concurrency */
+            concurrency: number;
+            /** Message */
+            message: string;
+            /** Keys */
+            keys: string[];
+            /** Consent */
+            consent: string;
+            /**
+             * People
+             * @description Number of people by how far they are: `pending`, `claimed`, `dialling`, and outcomes.
+             */
+            people: {
+                [key: string]: number;
+            };
+        };
+        /** CampaignPage */
+        CampaignPage: {
+            /**
+             * Limit
+             * @default 50
+             */
+            limit: number;
+            /**
+             * Cursor
+             * @description `next` of the page before.
+             * @default 0
+             */
+            cursor: number;
+            /**
+             * What
+             * @description Only people who are that far, as `people` counts them; empty: all.
+             * @default
+             */
+            what: string;
+        };
+        /** Campaigns */
+        Campaigns: {
+            /**
+             * Campaigns
+             * @description The newest first.
+             */
+            campaigns: components["schemas"]["Campaign"][];
         };
         /**
          * Canned
@@ -3276,6 +3600,11 @@ export interface components {
              */
             source: string[] | null;
             /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
+            /**
              * Outcome
              * @default null
              */
@@ -3417,6 +3746,11 @@ export interface components {
              * @default null
              */
             source: string[] | null;
+            /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
             /**
              * Outcome
              * @default null
@@ -3750,6 +4084,13 @@ export interface components {
              */
             count: number;
         };
+        /** LineLeftOut */
+        LineLeftOut: {
+            /** Line */
+            line: number;
+            /** Problem */
+            problem: string;
+        };
         /** Link */
         Link: {
             /**
@@ -3774,6 +4115,12 @@ export interface components {
             provider: string;
             /** Source */
             source: string;
+            /**
+             * Direction
+             * @description `out`: the engine placed the call, and the caller is the called one.
+             * @enum {string}
+             */
+            direction: "in" | "out";
             state: components["schemas"]["CallState"];
             /** Started At */
             started_at: string;
@@ -3890,6 +4237,11 @@ export interface components {
             started_at: string;
             /** Source */
             source: string;
+            /**
+             * Direction
+             * @enum {string}
+             */
+            direction: "in" | "out";
             /** Context */
             context: string;
             /** Provider */
@@ -4270,6 +4622,84 @@ export interface components {
             /** Index */
             index: number;
         };
+        /** NewCampaign */
+        NewCampaign: {
+            /** Name */
+            name: string;
+            /** Context */
+            context: string;
+            /**
+             * Csv
+             * @description The list: its first line has the names of the columns, `number` among them.
+             */
+            csv: string;
+            /**
+             * Zone
+             * @description For numbers of countries with several time zones, where a line names none.
+             * @default
+             */
+            zone: string;
+            /**
+             * Hours
+             * @description In the called person's time.
+             * @default 09:00-20:00
+             */
+            hours: string;
+            /**
+             * Days
+             * @default mon-fri
+             */
+            days: string;
+            /**
+             * Attempts
+             * @default 2
+             */
+            attempts: number;
+            /**
+             * Retry Minutes
+             * @default 120
+             */
+            retry_minutes: number;
+            /**
+             * Concurrency
+             * @description Calls at the same time.
+             * @default 1
+             */
+            concurrency: number;
+            /**
+             * Message
+             * @description Left to a voicemail; empty: it is hung up on.
+             * @default
+             */
+            message: string;
+            /**
+             * Keys
+             * @description Keys for a menu, step by step.
+             * @default []
+             */
+            keys: string[];
+            /**
+             * Consent
+             * @description Spoken to a human before the greeting.
+             * @default
+             */
+            consent: string;
+        };
+        /** NewCampaignMade */
+        NewCampaignMade: {
+            /** People */
+            people: number;
+            /**
+             * Left Out
+             * @description Number of broken lines.
+             */
+            left_out: number;
+            /**
+             * Broken
+             * @description The first hundred of them.
+             */
+            broken: components["schemas"]["LineLeftOut"][];
+        };
         /** NewExample */
         NewExample: {
             /** Context */
@@ -4408,12 +4838,105 @@ export interface components {
              */
             revision: string;
         };
+        /** NumberChecked */
+        NumberChecked: {
+            /**
+             * Number
+             * @description In E.164; empty if it cannot be read.
+             */
+            number: string;
+            /**
+             * Country
+             * @description ISO 3166 code; empty if it has none.
+             */
+            country: string;
+            /**
+             * Kind
+             * @description Its class, such as `mobile`; empty if it cannot be read.
+             */
+            kind: string;
+            /**
+             * Allowed
+             * @description False: the firewall refuses it now.
+             */
+            allowed: boolean;
+            /** Rule */
+            rule: string;
+            /** Why */
+            why: string;
+            /**
+             * For Now
+             * @description True if the refusal ends by itself: by hours, or by a cap.
+             */
+            for_now: boolean;
+            /**
+             * Blocked
+             * @description True if it is on the do-not-call list: a call needs a reason.
+             */
+            blocked: boolean;
+        };
+        /** NumberOf */
+        NumberOf: {
+            /** Number */
+            number: string;
+            /** Context */
+            context: string;
+        };
+        /** NumberToUnblock */
+        NumberToUnblock: {
+            /** Number */
+            number: string;
+        };
+        /** NumbersBlocked */
+        NumbersBlocked: {
+            /**
+             * Added
+             * @description Numbers that are new on the list.
+             */
+            added: number;
+        };
+        /** NumbersToBlock */
+        NumbersToBlock: {
+            /** Numbers */
+            numbers: string[];
+        };
         /** OnThePhone */
         OnThePhone: {
             /** Context */
             context: string;
             /** Calls */
             calls: number;
+        };
+        /** OneCampaign */
+        OneCampaign: {
+            campaign: components["schemas"]["Campaign"];
+            /**
+             * People
+             * @description In the order of the list.
+             */
+            people: components["schemas"]["CalledPerson"][];
+            /**
+             * Next
+             * @description Cursor of the next page; null on the last one.
+             */
+            next: number | null;
+        };
+        /** OutboundState */
+        OutboundState: {
+            /**
+             * Enabled
+             * @description False: no call can be placed (`outbound.enabled`).
+             */
+            enabled: boolean;
+            /**
+             * Live
+             * @description Outbound calls now.
+             */
+            live: number;
+            /** Max Calls */
+            max_calls: number;
+            /** Contexts */
+            contexts: components["schemas"]["CallableContext"][];
         };
         /**
          * Over
@@ -4516,6 +5039,11 @@ export interface components {
              */
             source: string[] | null;
             /**
+             * Direction
+             * @default null
+             */
+            direction: string[] | null;
+            /**
              * Outcome
              * @default null
              */
@@ -4576,6 +5104,20 @@ export interface components {
              * @default
              */
             cursor: string;
+        };
+        /** PageOfBlocked */
+        PageOfBlocked: {
+            /**
+             * Limit
+             * @default 50
+             */
+            limit: number;
+            /**
+             * Cursor
+             * @description `next` of the page before.
+             * @default null
+             */
+            cursor: number | null;
         };
         /**
          * PageStats
@@ -4646,10 +5188,7 @@ export interface components {
         };
         /** PlaceCall */
         PlaceCall: {
-            /**
-             * Number
-             * @description In E.164, such as +4722000000.
-             */
+            /** Number */
             number: string;
             /** Context */
             context: string;
@@ -4673,6 +5212,12 @@ export interface components {
             variables: {
                 [key: string]: string;
             };
+            /**
+             * Despite Block
+             * @description Reason to call a number on the do-not-call list, for the audit; empty: it is not called.
+             * @default
+             */
+            despite_block: string;
         };
         /** PlaceOf */
         PlaceOf: {
@@ -9445,6 +9990,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
@@ -9538,6 +10084,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
@@ -9594,6 +10141,7 @@ export interface operations {
                 context?: string[] | null;
                 provider?: string[] | null;
                 source?: string[] | null;
+                direction?: string[] | null;
                 outcome?: string[] | null;
                 reason?: string[] | null;
                 interrupted?: string[] | null;
@@ -10379,6 +10927,387 @@ export interface operations {
             header?: never;
             path: {
                 chat_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    outbound_state: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutboundState"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    check_number: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NumberOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NumberChecked"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_blocked: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: number | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BlockedNumbers"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    block_numbers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NumbersToBlock"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NumbersBlocked"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    unblock_number: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NumberToUnblock"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_campaigns: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Campaigns"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    new_campaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCampaign"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewCampaignMade"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    show_campaign: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: number;
+                what?: string;
+            };
+            header?: never;
+            path: {
+                campaign: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneCampaign"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    export_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                campaign: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": unknown;
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    start_campaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                campaign: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    pause_campaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                campaign: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    cancel_campaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                campaign: string;
             };
             cookie?: never;
         };

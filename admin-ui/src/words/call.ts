@@ -8,6 +8,7 @@ export const words = {
   facts: {
     context: "Context",
     caller: "Caller",
+    called: "Called by the engine",
     hidden: "hidden",
     began: "Began",
     lasted: "Lasted",

@@ -21,6 +21,7 @@ const columns: Record<Column, string> = {
   tags: "Tags",
   provider: "Provider",
   source: "Source",
+  direction: "Direction",
   config: "Config",
 };
 
@@ -37,6 +38,7 @@ const choices: Record<Choice, string> = {
   tag: "Tag",
   provider: "Provider",
   source: "Source",
+  direction: "Direction",
   config: "Config version",
 };
 
@@ -146,6 +148,8 @@ export const words = {
     killed: "engine killed",
     "not ended": "running",
   } as Record<string, string>,
+  directions: { in: "incoming", out: "outgoing" } as Record<string, string>,
+  outgoing: "placed by the engine",
   transferredTo: (destination: string) => `to ${destination}`,
   toolFailed: "failed",
   reviews: { good: "good", bad: "bad" } as Record<string, string>,

@@ -49,6 +49,7 @@ export const words = {
   toolsFailed: (failed: number) => `${failed} failed`,
   marks: {
     test: "test",
+    outgoing: "placed by the engine",
     troubles: (count: number) => (count === 1 ? "1 trouble" : `${count} troubles`),
     listened: (count: number) => `${count} listening`,
     watched: (count: number) => `${count} watching`,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ class LiveCall(Gives):
     context: str
     provider: str
     source: str
+    direction: Literal["in", "out"]
+    """`out`: the engine placed the call, and the caller is the called one."""
     state: CallState
     started_at: str
     duration_ms: int
@@ -172,6 +174,7 @@ def _row(call: Call, now: datetime.datetime, *, personal: bool) -> LiveCall:
         context=call.context_name,
         provider=call.provider_name,
         source=offer.source,
+        direction="in" if offer.outbound is None else "out",
         state=call.state,
         started_at=call.started_at.isoformat(timespec="milliseconds"),
         duration_ms=max(0, round((now - call.started_at).total_seconds() * 1000)),

@@ -93,6 +93,7 @@ class Filters(Takes):
     context: Values | None = None
     provider: Values | None = None
     source: Values | None = None
+    direction: Values | None = None
     outcome: Values | None = None
     reason: Values | None = None
     interrupted: Values | None = None

@@ -84,6 +84,8 @@ class LiveRow(BaseModel):
     call_id: str
     started_at: str
     source: str
+    direction: Literal["in", "out"]
+    """`out`: the engine placed the call, and the caller is the called one."""
     context: str
     provider: str
     config: str

@@ -153,6 +153,7 @@ class CallFacts:
         return {
             "started_at": call.started_at.isoformat(timespec="milliseconds"),
             "source": offer.source,
+            "direction": "in" if offer.outbound is None else "out",
             "context": call.context_name,
             "provider": call.provider_name,
             "config": self.config,

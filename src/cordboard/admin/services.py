@@ -157,6 +157,8 @@ class AdminServices:
     listeners: int = 0
     """People who listen to calls now."""
     checking_setup: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reading_list: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One list of a campaign at a time, for the same reason as `drawing`."""
     transferring: set[str] = field(default_factory=set)
     """Calls that are being transferred from here."""
     _signed_in_from: dict[tuple[str, str], None] = field(default_factory=dict)

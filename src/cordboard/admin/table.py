@@ -26,6 +26,7 @@ from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import (
     browser_calls,
     calls,
+    campaigns,
     configuration,
     engine,
     history,
@@ -70,6 +71,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *live.ENDPOINTS,
     *trials.ENDPOINTS,
     *outbound.ENDPOINTS,
+    *campaigns.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"

@@ -1,6 +1,7 @@
 """Outbound calls over HTTP.
 
-    POST /calls              {number, context, message?, keys?, variables?, call_id?} → 202
+    POST /calls              {number, context, message?, keys?, variables?, call_id?,
+                              despite_block?} → 202
     GET  /calls/{call_id}    whether it lives, or how it ended
 
 Both need the admin token. A request that is sent again with the same `call_id` is the same call.
@@ -27,9 +28,11 @@ STATUS = {
     "unknown_context": 404,
     "bad_request": 400,
     "not_allowed": 403,
+    "do_not_call": 403,
     "not_now": 429,
     "busy": 429,
     "no_line": 503,
+    "no_list": 503,
 }
 _MOST_BYTES = 64 * 1024
 
@@ -55,7 +58,8 @@ class OutboundEndpoints:
         if refusal := self._check.refusal(request):
             return refusal
         body = await json_body(request, _MOST_BYTES, self._body_seconds)
-        kinds: dict[str, type] = dict.fromkeys(("number", "context", "message", "call_id"), str)
+        names = ("number", "context", "message", "call_id", "despite_block")
+        kinds: dict[str, type] = dict.fromkeys(names, str)
         keys = body.pop("keys", None) or []
         said = fields(body, **kinds, variables=dict)
         texts = [*keys, *said.get("variables", {}).values()] if isinstance(keys, list) else [None]
@@ -65,7 +69,7 @@ class OutboundEndpoints:
             if not said.get(name):
                 raise HTTPException(400, f"{name}: it is missing")
         try:
-            call_id = self._calls.place(CallWanted(**said, keys=tuple(keys)))
+            call_id = await self._calls.place(CallWanted(**said, keys=tuple(keys)))
         except OutboundRefused as error:
             answer = {"error": str(error), "reason": error.reason}
             return JsonAnswer(answer, status_code=STATUS[error.reason])

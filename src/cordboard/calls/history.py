@@ -168,6 +168,8 @@ class CallHistory:
     external_id: str = ""
     config: str = ""
     """Version of the configuration; empty if it is not known."""
+    direction: str = "in"
+    """`out` for a call that the engine placed."""
     test: bool = False
     """True if a person made it to try the agent."""
     context: str = ""
@@ -333,6 +335,7 @@ class _Reader:
             history.caller_name = line.get("caller_name", "")
             history.external_id = line.get("external_id", "")
             history.config = line.get("config", "")
+            history.direction = line.get("direction", "in")
             history.test = line.get("test", False) is True
         elif kind == "call.bound":
             history.context, history.provider = line["context"], line["provider"]

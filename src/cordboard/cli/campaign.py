@@ -6,39 +6,22 @@ looks at it every second.
 
 from __future__ import annotations
 
-import csv
-import datetime
 import os
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, load_config, text_at
 
 if TYPE_CHECKING:
-    from cordboard.config.schema import Config
-    from cordboard.outbound.campaigns.rows import BrokenLine, Row
-    from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+    from cordboard.outbound.campaigns.store import CampaignStore
 
 app = typer.Typer(help="Campaigns: call the people of a list.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The campaign.")]
-_COLUMNS = (
-    "number",
-    "state",
-    "outcome",
-    "answer",
-    "reason",
-    "attempts",
-    "last_call",
-    "began",
-    "duration_ms",
-)
 
 
 @app.command("add")
@@ -69,71 +52,31 @@ def add(
 
     Exit status 1 when a line is broken: the campaign then has the others.
     """
+    from cordboard.errors import CampaignRefused
+    from cordboard.outbound.campaigns.making import make_campaign
+    from cordboard.outbound.campaigns.rows import BrokenLine
     from cordboard.outbound.campaigns.store import CampaignSettings
 
     settings = CampaignSettings(
         context, hours, days, attempts, retry_minutes, concurrency, message, tuple(keys or ()),
         consent,
     )  # fmt: skip
-    people, left_out = _add(load_config(config).config, name, file, settings, zone)
-    print(f"{name}: {people} people, {left_out} lines left out; cordboard campaign start {name}")
-    if left_out:
-        raise typer.Exit(1)
 
+    def leave_out(line: BrokenLine) -> None:
+        print(line, file=sys.stderr)
 
-def _add(
-    config: Config, name: str, file: Path, settings: CampaignSettings, zone: str
-) -> tuple[int, int]:
-    """Add a campaign, and print each broken line; return the numbers of people and of lines left
-    out. Raises `CampaignRefused`; no campaign is added then."""
-    from cordboard.calls.outbound_order import keys_problem
-    from cordboard.errors import CampaignRefused
-    from cordboard.firewall.policy import Policy
-    from cordboard.outbound.campaigns.hours import is_zone
-    from cordboard.outbound.campaigns.rows import BrokenLine, read_rows
-    from cordboard.outbound.campaigns.store import CampaignStore
-
-    context = config.contexts.get(settings.context)
-    if context is None:
-        raise CampaignRefused(f"no such context; there are: {', '.join(config.contexts)}")
-    problem = keys_problem(settings.keys)
-    if problem or (zone and not is_zone(zone)):
-        raise CampaignRefused(problem or f"--zone: there is no {zone}; expected Europe/Oslo, say")
     try:
         lines = file.open("rb")
     except OSError as error:
         raise CampaignRefused(f"{file} cannot be read: {error.strerror}") from None
-    left_out = 0
-
-    def leave_out(line: BrokenLine) -> None:
-        nonlocal left_out
-        left_out += 1
-        print(line, file=sys.stderr)
-
-    with lines, closing(CampaignStore(config.outbound.campaigns)) as store:
-        rows = read_rows(lines, context.variables, Policy(config.firewall).dialled, zone)
-        found = _whole(rows, leave_out)
-        first = [*islice(found, 1)]  # a list without a head is refused before there is a campaign
-        try:
-            campaign = store.add(name, settings)
-        except ValueError as error:
-            raise CampaignRefused(str(error)) from None
-        for twice in store.add_people(campaign, chain(first, found)):
-            leave_out(BrokenLine(twice.line, "the number is there already"))
-        return sum(store.status(name)[0]["people"].values()), left_out
-
-
-def _whole(
-    found: Iterator[Row | BrokenLine], leave_out: Callable[[BrokenLine], None]
-) -> Iterator[Row]:
-    """Yield the rows without the broken lines."""
-    from cordboard.outbound.campaigns.rows import BrokenLine
-
-    for each in found:
-        if isinstance(each, BrokenLine):
-            leave_out(each)
-        else:
-            yield each
+    with lines:
+        made = make_campaign(load_config(config).config, name, settings, zone, lines, leave_out)
+    print(
+        f"{name}: {made.people} people, {made.left_out} lines left out; "
+        f"cordboard campaign start {name}"
+    )
+    if made.left_out:
+        raise typer.Exit(1)
 
 
 @app.command("start")
@@ -150,6 +93,14 @@ def pause(name: NameArgument, config: ConfigOption = DEFAULT_CONFIG) -> None:
     with closing(_store(config)) as store:
         store.set_state(name, "paused")
     print(f"{name} is paused")
+
+
+@app.command("cancel")
+def cancel(name: NameArgument, config: ConfigOption = DEFAULT_CONFIG) -> None:
+    """End a campaign for good: people who wait are not called; live calls go on."""
+    with closing(_store(config)) as store:
+        store.cancel(name)
+    print(f"{name} is cancelled")
 
 
 @app.command("status")
@@ -180,16 +131,18 @@ def results(
     ] = None,
 ) -> None:
     """Write everybody of a campaign as CSV, with the end of the last call."""
+    from cordboard.history.export import written
+    from cordboard.outbound.campaigns.results import COLUMNS, result_row
     from cordboard.private_files import create
 
     with closing(_store(config)) as store:
-        rows = store.results(name)
+        table = written(map(result_row, store.results(name)), COLUMNS, "csv")
         if output is None:
-            _write(sys.stdout, rows)
+            for line in table:
+                print(line.decode(), end="")
             return
-        descriptor = create(output)
-        with os.fdopen(descriptor, "w", newline="", encoding="utf-8") as file:
-            _write(file, rows)
+        with os.fdopen(create(output), "wb") as file:
+            file.writelines(table)
 
 
 @app.command("block")
@@ -199,58 +152,45 @@ def block(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Add numbers to the do-not-call list of all campaigns; if one cannot be read, none."""
-    from cordboard.errors import CampaignRefused
-    from cordboard.firewall.numbers import caller_of
-
-    country = text_at(config, ("firewall", "country"))
-    wanted: list[str] = []
-    for each in numbers:
-        path = Path(each)
-        lines = path.read_text("utf-8").splitlines() if path.is_file() else [each]
-        for written in filter(None, map(str.strip, lines)):
-            number = caller_of(written, country)  # as `campaign add` writes it
-            if not number.startswith("+"):
-                raise CampaignRefused(
-                    f"{written[:40]!r}: expected a number such as +4722000000, or as in "
-                    "`firewall.country`"
-                )
-            wanted.append(number)
-    with closing(_store(config)) as store:
+    """Add numbers to the do-not-call list; if one cannot be read, none."""
+    wanted = _numbers(numbers, config)
+    with closing(_store(config, new=True)) as store:
         print(f"{store.block(wanted)} numbers are new on the do-not-call list")
 
 
-def _write(file: Any, rows: Iterator[dict[str, Any]]) -> None:
-    writer = csv.writer(file)
-    writer.writerow(_COLUMNS)
-    for row in rows:
-        began, when = row["began"], ""
-        if began is not None:
-            moment = datetime.datetime.fromtimestamp(began, datetime.UTC)
-            when = moment.isoformat(timespec="seconds")
-        writer.writerow(
-            [
-                row["number"],
-                row["state"],
-                row["outcome"],
-                row["answer"],
-                row["reason"],
-                row["attempts"],
-                row["call_id"],
-                when,
-                row["duration_ms"] or "",
-            ]
-        )
+@app.command("unblock")
+def unblock(
+    numbers: Annotated[
+        list[str], typer.Argument(metavar="NUMBER...", help="Numbers, or files with one a line.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+) -> None:
+    """Remove numbers from the do-not-call list; if one cannot be read, none."""
+    wanted = _numbers(numbers, config)
+    with closing(_store(config)) as store:
+        removed = sum(store.unblock(number) for number in wanted)
+    print(f"{removed} numbers are no longer on the do-not-call list")
 
 
-def _store(config: Path) -> CampaignStore:
-    """Return the queue; only its key of the file is read."""
+def _numbers(given: list[str], config: Path) -> list[str]:
+    """Return numbers, and those in files, in E.164. Raises `CampaignRefused`."""
+    from cordboard.outbound.campaigns.making import numbers_to_block
+
+    written: list[str] = []
+    for each in given:
+        path = Path(each)
+        written += path.read_text("utf-8").splitlines() if path.is_file() else [each]
+    return numbers_to_block(written, text_at(config, ("firewall", "country")))
+
+
+def _store(config: Path, *, new: bool = False) -> CampaignStore:
+    """Return the queue; only its key of the file is read. `new`: it is made if there is none."""
     from cordboard.config.sections.outbound import Outbound
     from cordboard.errors import CampaignRefused
     from cordboard.outbound.campaigns.store import CampaignStore
 
     named = text_at(config, ("outbound", "campaigns"))
     path = Path(named) if named else Outbound().campaigns
-    if not path.exists():
+    if not new and not path.exists():
         raise CampaignRefused(f"there are no campaigns yet: {path} does not exist")
     return CampaignStore(path)

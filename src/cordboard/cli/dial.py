@@ -29,6 +29,12 @@ def command(
     variable: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE of a declared variable.")
     ] = None,
+    despite_block: Annotated[
+        str,
+        typer.Option(
+            "--despite-block", help="Why a number on the do-not-call list is called all the same."
+        ),
+    ] = "",
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Return when the call has ended.")
     ] = True,
@@ -54,6 +60,7 @@ def command(
         "keys": keys or [],
         "variables": variables,
         "call_id": call_id,
+        "despite_block": despite_block,
     }
     engine.post("/calls", wanted)
     print(f"call {call_id}", flush=True)

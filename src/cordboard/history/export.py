@@ -18,6 +18,8 @@ Format = Literal["csv", "jsonl"]
 _FORMULA = re.compile(r'(?:^(?=[\t\r\n])|(?:^|[;\t\r\n])["\s]*(?=[=+\-@\uff1d\uff0b\uff0d\uff20]))')
 """Beginnings of cells that spreadsheets run as formulas (OWASP, "CSV Injection"): some take
 full-width signs for the others. Where the decimal sign is a comma, semicolons separate cells."""
+_NUMBER = re.compile(r"\+[0-9]{1,15}")
+"""A number in E.164 computes nothing, and programs read it back as it is."""
 
 
 def export(rows: Iterable[CallRow], form: Format) -> Iterator[bytes]:
@@ -57,7 +59,9 @@ def _cell(value: object) -> object:
         value = ", ".join(value)
     elif isinstance(value, dict):
         value = orjson.dumps(value).decode()
-    return _FORMULA.sub(r"\g<0>'", value) if isinstance(value, str) else value
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return _FORMULA.sub(r"\g<0>'", value)
 
 
 def _csv(cells: Sequence[object]) -> bytes:

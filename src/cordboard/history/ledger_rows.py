@@ -61,6 +61,7 @@ def row_of(file: str, history: CallHistory, notes: Notes) -> CallRow:
         started_at=history.started_at,
         started_ms=milliseconds(history.started_at),
         source=history.source,
+        direction=history.direction,
         caller_number=history.caller_number,
         caller_name=history.caller_name,
         called_number=history.called_number,

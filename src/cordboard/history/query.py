@@ -22,8 +22,8 @@ import orjson
 from cordboard.errors import HistoryError
 
 COLUMNS = (
-    "context", "provider", "source", "outcome", "reason", "interrupted", "recorded", "review",
-    "config",
+    "context", "provider", "source", "direction", "outcome", "reason", "interrupted", "recorded",
+    "review", "config",
 )  # fmt: skip
 """Filters with one value for each call. `interrupted` and `recorded` are `yes` or `no`."""
 MARKS = ("tool", "tool_failed", "trouble", "tag")
@@ -51,6 +51,9 @@ class CallRow:
     started_ms: int
     """The same moment, ms since 1970."""
     source: str = ""
+    direction: str = ""
+    """`in`, or `out` for a call that the engine placed: the caller is then the called one. Empty
+    for a refused offer."""
     caller_number: str = ""
     caller_name: str = ""
     called_number: str = ""

@@ -64,7 +64,7 @@ from cordboard.history.rollups import Rollups
 from cordboard.history.series import Series, SeriesQuery
 from cordboard.history.store import FileState, IndexedFile
 
-VERSION = "3"
+VERSION = "4"
 """Version of the tables, and of the rows in them: a change of either needs another number."""
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""

@@ -145,6 +145,7 @@ class Engine:
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         self._listeners = [] if listener is None else [listener]
+        self._callbacks = CallbackQueue(lambda: self._config.outbound.campaigns)
         services = self._call_services()
         self._counts = self._make_count_store(services)
         self.registry = self._make_registry(services)
@@ -221,7 +222,7 @@ class Engine:
             self.models.apology,
             self._tracing,
             self._post_call,
-            callbacks=CallbackQueue(lambda: self._config.outbound.campaigns),
+            callbacks=self._callbacks,
             redactor=lambda: self._config.privacy.redact.redactor,
             transcribe=self.models.words,
         )
@@ -241,6 +242,7 @@ class Engine:
             self.doors.place,
             lambda: self.reloader.generation.policy,
             services.counts,
+            self._callbacks.is_blocked,
         )
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:

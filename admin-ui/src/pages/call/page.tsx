@@ -154,7 +154,10 @@ function Facts({ call: { row } }: { call: Schema<"CallRecord"> }) {
         </Link>
       ),
     ],
-    [facts.caller, [row.caller_name, row.caller_number].filter(Boolean).join(" ")],
+    [
+      row.direction === "out" ? facts.called : facts.caller,
+      [row.caller_name, row.caller_number].filter(Boolean).join(" "),
+    ],
     [facts.began, <Time key="began" at={row.started_at} />],
     [facts.lasted, <Duration key="lasted" ms={row.duration_ms} />],
     [facts.ended, (row.reason ?? "").replaceAll("_", " ").replace(":", ": ")],

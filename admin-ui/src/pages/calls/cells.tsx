@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 
 import type { Schema } from "../../app/api.ts";
 import { Badge, StatusDot, type Tone } from "../../parts/badge.tsx";
+import { Icon } from "../../parts/icons.tsx";
 import type { Column as TableColumn } from "../../parts/table.tsx";
 import { Duration, Money } from "../../parts/time.tsx";
 import { words } from "../../words/calls.ts";
@@ -63,6 +64,16 @@ export function reasonText(reason: string): string {
   return to ? words.transferredTo(to) : reason.replaceAll("_", " ");
 }
 
+/** Marks a call that the engine placed. */
+function Outgoing() {
+  return (
+    <span className="ml-1.5 inline-block align-text-bottom text-accent" title={words.outgoing}>
+      <Icon name="outbound" size={14} />
+      <span className="sr-only">{words.outgoing}</span>
+    </span>
+  );
+}
+
 /** How a call ended, and why. */
 export function Outcome({ outcome, reason }: { outcome: string; reason: string }) {
   return (
@@ -96,6 +107,7 @@ const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
     <>
       {row.caller_number || <span className="text-muted">{words.unknownCaller}</span>}
       {row.caller_name && <span className="text-muted"> {row.caller_name}</span>}
+      {row.direction === "out" && <Outgoing />}
     </>
   ),
   called_number: (row) => row.called_number,
@@ -126,6 +138,7 @@ const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
   tags: (row) => row.tags.join(", "),
   provider: (row) => row.provider,
   source: (row) => row.source,
+  direction: (row) => words.directions[row.direction ?? ""] ?? row.direction,
   config: (row) => (
     <code className="font-mono text-xs" title={row.config}>
       {row.config.slice(0, SHORT_DIGEST)}

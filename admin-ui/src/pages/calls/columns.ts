@@ -18,6 +18,7 @@ const TRACKS = {
   tags: "minmax(6rem, 1fr)",
   provider: "minmax(5rem, 1fr)",
   source: "6.5rem",
+  direction: "6.5rem",
   config: "5.5rem",
 } as const;
 

@@ -19,6 +19,7 @@ export interface FacetsProps {
 export function valueText(name: string, value: string): string {
   if (value === NONE) return words.empty;
   if (name === "outcome") return words.outcomes[value] ?? value;
+  if (name === "direction") return words.directions[value] ?? value;
   if (name === "config") return value.slice(0, SHORT_DIGEST);
   if (name === "reason") return reasonText(value);
   return value;

@@ -17,6 +17,7 @@ export const CHOICES = [
   "tag",
   "provider",
   "source",
+  "direction",
   "config",
 ] as const;
 const TEXTS = [

@@ -159,6 +159,9 @@ export function Marks({ row }: { row: LiveRow }) {
       {row.troubles > 0 && (
         <Mark icon="warning" text={words.marks.troubles(row.troubles)} className="text-warn" />
       )}
+      {row.direction === "out" && (
+        <Mark icon="outbound" text={words.marks.outgoing} className="text-accent" />
+      )}
       {row.test && <Badge>{words.marks.test}</Badge>}
     </span>
   );

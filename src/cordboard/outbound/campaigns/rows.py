@@ -57,12 +57,14 @@ def read_rows(
     `zone`: for numbers of countries with several, where the line names none. Raises
     `CampaignRefused` if the first line cannot be used.
     """
-    reader = _Lines(variables, dialled, zone)
+    reader, number = _Lines(variables, dialled, zone), 0
     for number, line in enumerate(lines, 1):
         if number == 1:
             reader.read_head(line)
         elif line.strip():
             yield reader.read(number, line)
+    if not number:
+        raise CampaignRefused("the list is empty")
 
 
 class _Lines:

@@ -129,9 +129,9 @@ class CampaignRunner:
             settings.consent,
         )
         try:
-            self._calls.place(wanted)
+            await self._calls.place(wanted)
         except OutboundRefused as error:
-            if error.reason in ("busy", "no_line", "not_now", "off"):
+            if error.reason in ("busy", "no_line", "no_list", "not_now", "off"):
                 await self._work(store.give_back, claimed.call_id, PUT_OFF_SECONDS, time.time())
             else:
                 refused = OutboundResult(claimed.call_id, "refused", str(error))

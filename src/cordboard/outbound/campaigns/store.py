@@ -37,6 +37,8 @@ BATCH = 5_000
 BUSY_SECONDS = 30.0
 RETRIED = ("busy", "no_answer", "unavailable", "failed")
 """Outcomes after which another attempt is made."""
+CALLBACKS = "callbacks-"
+"""Beginning of the names of campaigns with promised call-backs."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS campaign (
@@ -51,6 +53,7 @@ CREATE TABLE IF NOT EXISTS person (
   reason TEXT NOT NULL DEFAULT '', UNIQUE (campaign, number));
 CREATE INDEX IF NOT EXISTS of_call ON person (call_id);
 CREATE INDEX IF NOT EXISTS due ON person (campaign, state, zone, not_before);
+CREATE INDEX IF NOT EXISTS progress ON person (campaign, state, outcome);
 CREATE TABLE IF NOT EXISTS attempt (
   call_id TEXT PRIMARY KEY, person INTEGER NOT NULL REFERENCES person(id), began REAL NOT NULL,
   ended REAL, outcome TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT '',
@@ -58,6 +61,8 @@ CREATE TABLE IF NOT EXISTS attempt (
 CREATE TABLE IF NOT EXISTS blocked (number TEXT PRIMARY KEY, since REAL NOT NULL);
 """
 
+_WHAT = "CASE person.state WHEN 'done' THEN person.outcome ELSE person.state END"
+"""How far a person is: the state, and after the last attempt its outcome."""
 _NEXT_ZONE = "SELECT min(zone) FROM person WHERE campaign = ? AND state = 'pending' AND zone > ?"
 _DUE = (
     "SELECT id, number, variables FROM person WHERE campaign = ? AND state = 'pending'"
@@ -120,7 +125,6 @@ class CampaignStore:
 
     def add(self, name: str, settings: CampaignSettings) -> int:
         """Make a campaign, which is not started, and return its id. Raises `CampaignRefused`."""
-        CallingHours.read(settings.hours, settings.days)
         try:
             made = self._db.execute(
                 "INSERT INTO campaign (name, state, context, settings, created)"
@@ -166,7 +170,11 @@ class CampaignStore:
             )
             found = self._db.execute("SELECT id FROM campaign WHERE name = ?", (name,)).fetchone()
             campaign = found["id"]
-            self._db.execute("UPDATE campaign SET settings = ? WHERE id = ?", (values, campaign))
+            self._db.execute(
+                "UPDATE campaign SET settings = ?,"
+                " state = CASE state WHEN 'cancelled' THEN 'running' ELSE state END WHERE id = ?",
+                (values, campaign),
+            )
             self._add_person(campaign, row)
             changed = self._db.execute(
                 "UPDATE person SET state = 'pending', not_before = ?, zone = ?, variables = ?,"
@@ -183,9 +191,32 @@ class CampaignStore:
 
     def set_state(self, name: str, state: str) -> None:
         """Start (`running`) or pause (`paused`) a campaign. Raises `CampaignRefused`."""
-        changed = self._db.execute("UPDATE campaign SET state = ? WHERE name = ?", (state, name))
+        changed = self._db.execute(
+            "UPDATE campaign SET state = ? WHERE name = ? AND state != 'cancelled'", (state, name)
+        )
         if not changed.rowcount:
+            self.status(name)
+            raise CampaignRefused(f"the campaign {name!r} is cancelled; make another one")
+
+    def cancel(self, name: str) -> None:
+        """End a campaign for good; live calls go on. People who wait are not called any more: those
+        without an attempt have the outcome `not_called`. Idempotent. Raises `CampaignRefused`."""
+        campaign = self._db.execute("SELECT id FROM campaign WHERE name = ?", (name,)).fetchone()
+        if campaign is None:
             raise CampaignRefused(f"there is no campaign {name!r}")
+        self._db.execute("UPDATE campaign SET state = 'cancelled' WHERE id = ?", (campaign["id"],))
+        settled = BATCH
+        while settled == BATCH:
+            with self._transaction():
+                settled = self._db.execute(
+                    "UPDATE person SET state = 'done', call_id = coalesce("
+                    "(SELECT call_id FROM attempt WHERE attempt.call_id = person.call_id), ''),"
+                    " outcome = iif(attempts, outcome, 'not_called'),"
+                    " reason = iif(attempts, reason, 'campaign_cancelled')"
+                    " WHERE id IN (SELECT id FROM person WHERE campaign = ?"
+                    " AND state IN ('pending', 'claimed') LIMIT ?)",
+                    (campaign["id"], BATCH),
+                ).rowcount
 
     def block(self, numbers: Iterable[str]) -> int:
         """Add numbers to the do-not-call list; return how many are new."""
@@ -193,6 +224,23 @@ class CampaignStore:
             insert = "INSERT OR IGNORE INTO blocked VALUES (?, ?)"
             now = time.time()
             return sum(self._db.execute(insert, (each, now)).rowcount for each in numbers)
+
+    def unblock(self, number: str) -> bool:
+        """Remove a number from the do-not-call list; False if it is not on it."""
+        removed = self._db.execute("DELETE FROM blocked WHERE number = ?", (number,))
+        return removed.rowcount == 1
+
+    def blocked(self, most: int, before: int | None = None) -> list[dict[str, Any]]:
+        """Return a page of the do-not-call list, the newest first: `number`, `since` (Unix time),
+        and `row`, which is `before` of the next page."""
+        return [
+            dict(row)
+            for row in self._db.execute(
+                "SELECT rowid AS row, number, since FROM blocked WHERE rowid < ?"
+                " ORDER BY rowid DESC LIMIT ?",
+                (before if before is not None else 2**62, most),
+            )
+        ]
 
     def forget(self, number: str) -> int:
         """Delete a number in E.164, its plus sign left out or not, from all campaigns, with its
@@ -207,21 +255,24 @@ class CampaignStore:
         return deleted.rowcount
 
     def status(self, name: str = "") -> list[dict[str, Any]]:
-        """Return state and counts of one campaign, or of all. Raises `CampaignRefused`."""
+        """Return state, settings and counts of one campaign, or of all, the oldest first. `people`
+        has the number of people by how far they are. Raises `CampaignRefused`."""
         rows = self._db.execute(
             "SELECT * FROM campaign WHERE ? IN ('', name) ORDER BY id", (name,)
         ).fetchall()
         if name and not rows:
             raise CampaignRefused(f"there is no campaign {name!r}")
         counted = (
-            "SELECT CASE state WHEN 'done' THEN outcome ELSE state END AS what, count(*) AS n"
-            " FROM person WHERE campaign = ? GROUP BY what ORDER BY what"
+            f"SELECT {_WHAT} AS what, count(*) AS n FROM person WHERE campaign = ?"  # noqa: S608
+            " GROUP BY what ORDER BY what"
         )
         return [
             {
                 "name": row["name"],
                 "state": row["state"],
                 "context": row["context"],
+                "created": row["created"],
+                "settings": orjson.loads(row["settings"]),
                 "people": {
                     each["what"]: each["n"] for each in self._db.execute(counted, (row["id"],))
                 },
@@ -229,18 +280,33 @@ class CampaignStore:
             for row in rows
         ]
 
-    def results(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield everybody of a campaign, with the last attempt. Raises `CampaignRefused`."""
-        self.status(name)
+    def context_of(self, name: str) -> str | None:
+        """Return a campaign's context; None if there is no such campaign."""
+        found = self._db.execute("SELECT context FROM campaign WHERE name = ?", (name,)).fetchone()
+        return found["context"] if found is not None else None
+
+    def results(
+        self, name: str, what: str = "", after: int = 0, most: int = -1
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the people of a campaign with their last attempt, in the list's order: those who
+        are as far as `what` says, as `status` counts them (empty: all), whose `id` is greater than
+        `after`, and `most` of them (-1: all). Raises `CampaignRefused`."""
+        if self.context_of(name) is None:
+            raise CampaignRefused(f"there is no campaign {name!r}")
+        people = (
+            "SELECT person.* FROM person JOIN campaign ON campaign.id = person.campaign"  # noqa: S608
+            f" WHERE campaign.name = ? AND person.id > ? AND ? IN ('', {_WHAT})"
+            " ORDER BY person.id LIMIT ?"
+        )
         yield from map(
             dict,
             self._db.execute(
-                "SELECT person.number, person.state, person.outcome, person.answer, person.reason,"
-                " person.attempts, person.call_id, attempt.began, attempt.duration_ms"
-                " FROM person JOIN campaign ON campaign.id = person.campaign"
-                " LEFT JOIN attempt ON attempt.call_id = person.call_id"
-                " WHERE campaign.name = ? ORDER BY person.id",
-                (name,),
+                "SELECT person.id, person.number, person.zone, person.state,"  # noqa: S608
+                " person.outcome, person.answer, person.reason, person.attempts, person.call_id,"
+                " attempt.began, attempt.duration_ms"
+                f" FROM ({people}) AS person"
+                " LEFT JOIN attempt ON attempt.call_id = person.call_id ORDER BY person.id",
+                (name, after, what, most),
             ),
         )
 
@@ -342,14 +408,19 @@ class CampaignStore:
         """Write how an attempt ended, and whether there is another one."""
         with self._transaction():
             found = self._db.execute(
-                "SELECT person.*, campaign.settings FROM person JOIN campaign"
-                " ON campaign.id = person.campaign WHERE call_id = ? AND person.state = 'dialling'",
+                "SELECT person.*, campaign.settings, campaign.state AS of_campaign"
+                " FROM person JOIN campaign ON campaign.id = person.campaign"
+                " WHERE call_id = ? AND person.state = 'dialling'",
                 (result.call_id,),
             ).fetchone()
             if found is None:
                 return
             settings = _settings(found["settings"])
-            again = result.outcome in RETRIED and found["attempts"] < settings.attempts
+            again = (
+                result.outcome in RETRIED
+                and found["attempts"] < settings.attempts
+                and found["of_campaign"] != "cancelled"
+            )
             self._db.execute(
                 "UPDATE attempt SET ended = ?, outcome = ?, answer = ?, reason = ?, duration_ms = ?"
                 " WHERE call_id = ?",
