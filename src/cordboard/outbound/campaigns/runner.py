@@ -12,8 +12,10 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -61,6 +63,8 @@ class CampaignRunner:
         self._lock = -1
         self._running: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
+        self._unwritten: dict[str, Callable[[], None]] = {}
+        """By call: how it ended, which the disk has refused. Written at the next look."""
         self._trouble = ""
         self._stopping = asyncio.Event()
         self._closed = False
@@ -85,6 +89,11 @@ class CampaignRunner:
         await asyncio.gather(*self._following, return_exceptions=True)
         if not self._closed:
             self._closed = True
+            try:
+                await self._write_rest()
+            except sqlite3.Error as error:  # they count as interrupted
+                calls = len(self._unwritten)
+                log.error("campaign_results_lost", calls=calls, error=str(error))
             await self._work(self._let_go)
             self._thread.shutdown()
 
@@ -93,11 +102,11 @@ class CampaignRunner:
         while not self._stopping.is_set():
             try:
                 await self._look()
-                self._trouble = ""
+                if self._trouble and not self._unwritten:
+                    log.info("campaigns_go_on")
+                    self._trouble = ""
             except (CampaignRefused, sqlite3.Error) as error:
-                if str(error) != self._trouble:
-                    log.error("campaigns_stopped", error=str(error))
-                self._trouble = str(error)
+                self._say(error)
             except Exception as error:  # task border
                 log.exception("campaigns_failed", error=repr(error))
                 self._internal_error("campaigns")
@@ -105,19 +114,36 @@ class CampaignRunner:
                 async with asyncio.timeout(self._look_seconds):
                     await self._stopping.wait()
 
+    def _say(self, error: Exception) -> None:
+        """Log a trouble once, as long as it is the same."""
+        if str(error) != self._trouble:
+            log.error("campaigns_stopped", error=str(error))
+        self._trouble = str(error)
+
     async def _look(self) -> None:
+        await self._write_rest()
         path, room = self._path(), self._calls.room
         if path is None or not room:
             return
-        for claimed in await self._work(self._claim, path, room):
-            if not self._stopping.is_set():
-                await self._call(claimed)
-
-    async def _call(self, claimed: Claimed) -> None:
-        """Write the attempt, then place the call."""
+        claims = deque(await self._work(self._claim, path, room))
         store = self._store
-        if store is None or not await self._work(store.begin, claimed.call_id):
+        if store is None:
             return
+        try:
+            while claims and not self._stopping.is_set():
+                await self._call(store, claims.popleft())
+        finally:  # nobody else would call them before the next start
+            for left in claims:
+                self._unwritten[left.call_id] = self._back(store, left.call_id)
+
+    async def _call(self, store: CampaignStore, claimed: Claimed) -> None:
+        """Write the attempt, then place the call. Raises `sqlite3.Error`: nothing was placed."""
+        try:
+            if not await self._work(store.begin, claimed.call_id):
+                return
+        except sqlite3.Error:
+            self._unwritten[claimed.call_id] = self._back(store, claimed.call_id)
+            raise
         settings = claimed.settings
         wanted = CallWanted(
             claimed.number,
@@ -132,10 +158,11 @@ class CampaignRunner:
             await self._calls.place(wanted)
         except OutboundRefused as error:
             if error.reason in ("busy", "no_line", "no_list", "not_now", "off"):
-                await self._work(store.give_back, claimed.call_id, PUT_OFF_SECONDS, time.time())
+                put_off = self._back(store, claimed.call_id, PUT_OFF_SECONDS)
+                await self._write(claimed.call_id, put_off)
             else:
                 refused = OutboundResult(claimed.call_id, "refused", str(error))
-                await self._work(store.finish, refused, time.time())
+                await self._write(refused.call_id, partial(store.finish, refused, time.time()))
             return
         following = asyncio.create_task(self._follow(store, claimed.call_id))
         self._following.add(following)
@@ -144,9 +171,28 @@ class CampaignRunner:
     async def _follow(self, store: CampaignStore, call_id: str) -> None:
         result = await self._calls.ended(call_id)
         if result.outcome == "refused":  # by the engine: it is busy, or stops
-            await self._work(store.give_back, call_id, PUT_OFF_SECONDS, time.time())
+            await self._write(call_id, self._back(store, call_id, PUT_OFF_SECONDS))
         else:
-            await self._work(store.finish, result, time.time())
+            await self._write(call_id, partial(store.finish, result, time.time()))
+
+    @staticmethod
+    def _back(store: CampaignStore, call_id: str, seconds: float = 0.0) -> Callable[[], None]:
+        """Return what gives a claim back: the person is due again after so many seconds."""
+        return partial(store.give_back, call_id, seconds, time.time())
+
+    async def _write(self, call_id: str, write: Callable[[], None]) -> None:
+        """Write how a call ended; if the disk refuses, keep it for the next look."""
+        try:
+            await self._work(write)
+        except sqlite3.Error as error:
+            self._unwritten[call_id] = write
+            self._say(error)
+
+    async def _write_rest(self) -> None:
+        """Write what the disk has refused before. Raises `sqlite3.Error`."""
+        for call_id, write in list(self._unwritten.items()):
+            await self._work(write)
+            del self._unwritten[call_id]
 
     def _followed(self, following: asyncio.Task[None]) -> None:
         self._following.discard(following)
@@ -175,14 +221,17 @@ class CampaignRunner:
             lock = private_files.open_lock(path.with_name(f"{path.name}.lock"))
         except OSError as error:
             raise CampaignRefused(f"the campaigns' lock cannot be made: {error}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise CampaignRefused(f"another engine works off {path}") from None
-        self._lock = lock
-        self._store = CampaignStore(path)
-        interrupted = self._store.recover()
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CampaignRefused(f"another engine works off {path}") from None
+            store = CampaignStore(path)
+            undo.callback(store.close)
+            interrupted = store.recover()
+            undo.pop_all()
+        self._lock, self._store = lock, store
         if interrupted:
             log.warning("campaign_calls_interrupted", calls=interrupted)
 

@@ -1,0 +1,124 @@
+"""Campaigns on a disk that fails for a while: nobody is lost, nobody is called twice, and it is
+said once."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from cordboard.outbound.campaigns import store as campaign_store
+from cordboard.outbound.campaigns.rows import Row
+from cordboard.outbound.campaigns.runner import CampaignRunner
+from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+
+from .test_campaign_store import ALWAYS, running
+from .test_placing import NUMBERS, Town
+
+
+def people(count: int) -> list[Row]:
+    return [Row(number, each, "Europe/Oslo", {}) for number, each in enumerate(NUMBERS[:count])]
+
+
+@asynccontextmanager
+async def campaigns(path: Path, town: Town) -> AsyncIterator[list[EventDict]]:
+    """Run campaigns, and give what is logged."""
+    runner = CampaignRunner(lambda: path, town.calls, print, look_seconds=0.01)
+    with capture_logs() as logs:
+        runner.start()
+        yield logs
+        await runner.close()
+
+
+async def until(true: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not true():  # noqa: ASYNC110 - another thread writes
+            await asyncio.sleep(0.01)
+
+
+def states(store: CampaignStore) -> list[tuple[str, str, int]]:
+    rows = store.results("spring")
+    return [(row["state"], row["outcome"], row["attempts"]) for row in rows]
+
+
+def said(logs: list[EventDict]) -> list[str]:
+    events = ("campaigns_stopped", "campaigns_go_on", "campaigns_failed", "campaign_results_lost")
+    return [line["event"] for line in logs if line["event"] in events]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    ["INSERT ON attempt", "UPDATE OF attempts ON person", "UPDATE OF ended ON attempt"],
+    ids=["begin", "begin and give back", "finish"],
+)
+async def test_a_disk_that_refuses_a_write_stops_calls_and_then_they_go_on(
+    tmp_path: Path, refused: str
+) -> None:
+    town, path = Town(), tmp_path / "c.db"
+    with closing(CampaignStore(path)) as store, closing(sqlite3.connect(path)) as disk:
+        running(store, CampaignSettings("demo", concurrency=1, **ALWAYS), people(3))
+        disk.execute(
+            f"CREATE TRIGGER full BEFORE {refused} BEGIN SELECT RAISE(ABORT, 'the disk is full');"
+            " END"
+        )
+        async with campaigns(path, town) as logs:
+            await until(lambda: said(logs))
+            await asyncio.sleep(0.1)  # some looks
+            assert len(town.dialled) <= 1, "one at a time, and how it ended is not written yet"
+            disk.execute("DROP TRIGGER full")
+            await until(lambda: states(store) == [("done", "answered", 1)] * 3)
+    assert sorted(town.dialled) == list(NUMBERS[:3])
+    assert said(logs) == ["campaigns_stopped", "campaigns_go_on"]
+
+
+async def test_an_end_that_was_not_written_is_written_at_the_stop(tmp_path: Path) -> None:
+    town, path = Town(), tmp_path / "c.db"
+    with closing(CampaignStore(path)) as store, closing(sqlite3.connect(path)) as disk:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+        disk.execute(
+            "CREATE TRIGGER full BEFORE UPDATE OF ended ON attempt BEGIN"
+            " SELECT RAISE(ABORT, 'the disk is full'); END"
+        )
+        runner = CampaignRunner(lambda: path, town.calls, print, look_seconds=0.01)
+        runner.start()
+        await until(lambda: town.dialled and not town.calls.live)
+        await runner.pause()
+        disk.execute("DROP TRIGGER full")
+        await runner.close()
+        assert states(store) == [("done", "answered", 1)]
+
+
+async def test_a_file_that_is_none_today_is_worked_off_when_it_is_mended(tmp_path: Path) -> None:
+    town, path = Town(), tmp_path / "c.db"
+    path.write_text("not a database, but long enough to be taken for one" * 20)
+    async with campaigns(path, town) as logs:
+        await until(lambda: said(logs))
+        path.unlink()
+        with closing(CampaignStore(path)) as store:
+            running(store, CampaignSettings("demo", **ALWAYS), people(1))
+            await until(lambda: states(store) == [("done", "answered", 1)])
+    assert said(logs) == ["campaigns_stopped", "campaigns_go_on"]
+
+
+async def test_a_killed_engines_calls_are_settled_though_the_file_was_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    town, path = Town(), tmp_path / "c.db"
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(2))
+        [killed] = store.claim(1, 4e9)
+        assert store.begin(killed.call_id)
+        monkeypatch.setattr(campaign_store, "BUSY_SECONDS", 0.02)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            async with campaigns(path, town) as logs:
+                await until(lambda: said(logs))
+                other.execute("COMMIT")
+                await until(lambda: len(town.dialled) == 1 and not town.calls.live)
+        assert states(store) == [("done", "interrupted", 1), ("done", "answered", 1)]
