@@ -4239,6 +4239,7 @@ export interface components {
             source: string;
             /**
              * Direction
+             * @description `out`: the engine placed the call, and the caller is the called one.
              * @enum {string}
              */
             direction: "in" | "out";
@@ -4342,9 +4343,15 @@ export interface components {
              * @description Number of people who listen to the call now.
              */
             listened: number;
-            /** Human */
+            /**
+             * Human
+             * @description Destination of the transfer whose human is on the line now; empty: none.
+             */
             human: string;
-            /** Operator */
+            /**
+             * Operator
+             * @description Destination from which an operator has joined the call; empty: none.
+             */
             operator: string;
         };
         /**

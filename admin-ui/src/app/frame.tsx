@@ -154,6 +154,7 @@ function useFrameKeys(open: (dialog: "palette" | "shortcuts") => void): void {
   const onControlK = useEffectEvent((event: KeyboardEvent) => {
     if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
+    if (document.querySelector("[data-cover]")) return; // the palette would open below the sign-in
     open("palette");
   });
   useEffect(() => {

@@ -256,7 +256,8 @@ class Growing {
       this.#reach(placed.turn, "stt", placed.at_ms ?? 0);
       this.#change(placed.turn, { words });
     } else {
-      this.#turns = this.#turns.filter((turn) => turn.number !== placed.turn);
+      const place = this.#turns.findIndex((turn) => turn.number === placed.turn);
+      if (place >= 0) this.#turns.splice(place, 1);
     }
     const confidence = number(line.confidence);
     this.#items.push({ ...placed, kind: "caller", by, text: words, confidence });

@@ -71,6 +71,7 @@ export function Cover(props: { title: string; about: ReactNode; children: ReactN
     <Radix.Root open>
       <Radix.Portal>
         <Radix.Content
+          data-cover
           className="fixed inset-0 z-50 overflow-y-auto bg-surface focus:outline-none"
           onCloseAutoFocus={giveFocusBack}
         >

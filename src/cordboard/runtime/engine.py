@@ -139,9 +139,8 @@ class Engine:
         )
         provider_health = self._provider_health()
         self.reloader = self._make_reloader(source, provider_health)
-        versions = _versions_of(config, source)
+        versions = self._versions = _versions_of(config, source)
         self.administration = Administration(self.reloader, source, versions)
-        self._versions = versions
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         self._listeners = [] if listener is None else [listener]

@@ -59,9 +59,12 @@ function useTail<T>(ask: (after: number, signal: AbortSignal) => Promise<Part<T>
   return tail;
 }
 
-/** True for a refusal that stays one: asking again helps against an engine or proxy that is busy. */
+/**
+ * True for a refusal that stays one: asking again helps against an engine or proxy that is busy, and
+ * behind the sign-in.
+ */
 const isFinal = (error: Error | null) =>
-  error instanceof Refused && error.status < 500 && error.status !== 429;
+  error instanceof Refused && error.status < 500 && ![401, 429].includes(error.status);
 
 function longer<T>(before: Tail<T>, { lost, items }: Part<T>): Tail<T> {
   if (items.length === 0 && before.begun && before.error === null) return before;
