@@ -117,7 +117,7 @@ class NullLine:
     async def decline(self, status: str) -> None:
         """There is no caller to turn away."""
 
-    async def transfer(self, target: TransferTarget) -> None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> None:
         """Nowhere to go."""
 
     async def dtmf(self, keys: str) -> None:

@@ -382,10 +382,10 @@ class Pbx(FakeLine):
 
     transferred_at = 0.0
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         self.transferred_at = asyncio.get_running_loop().time() - 1000
         await asyncio.sleep(0.1)
-        await super().transfer(target)
+        await super().transfer(target, left)
         assert self.media is not None
         self.media.break_off("transferred")
         await asyncio.sleep(0)

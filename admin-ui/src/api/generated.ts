@@ -387,7 +387,7 @@ export interface paths {
         put?: never;
         /**
          * Transfer the caller, once the agent's present sentence is over.
-         * @description Answers when the telephone system has taken over; 409 if it has not, or the dialplan hands the caller back: the caller is with the agent.
+         * @description Answers when the telephone system has taken over; 409 if it has not: the caller is with the agent, as is one whom the dialplan hands back later.
          */
         post: operations["transfer"];
         delete?: never;

@@ -86,8 +86,8 @@ async def hang_up(ask: Ask) -> Done:
 async def transfer(ask: Ask) -> Done:
     """Transfer the caller, once the agent's present sentence is over.
 
-    Answers when the telephone system has taken over; 409 if it has not, or the dialplan hands the
-    caller back: the caller is with the agent.
+    Answers when the telephone system has taken over; 409 if it has not: the caller is with the
+    agent, as is one whom the dialplan hands back later.
     """
     # Blind, whatever the destination's mode: an attended one may take as long as a talk.
     return await _move(ask, lambda call, destination: call.operator.transfer(destination))

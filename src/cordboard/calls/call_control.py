@@ -108,9 +108,12 @@ class CallControl:
         self._allowed(destination, by)
         return await self.transfers.run(destination, reason, blind=not attended)
 
-    async def transfer_by_operator(self, destination: str) -> TransferResult:
+    def transfer_by_operator(
+        self, destination: str, left: Joined
+    ) -> Coroutine[Any, Any, TransferResult]:
         """See `calls.operator.OperatorLine`."""
-        return await self.transfer_after_speech(destination, by="operator", attended=False)
+        self._allowed(destination, "operator")
+        return self.transfers.run(destination, "", blind=True, joined=left)
 
     def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
         """See `calls.operator.OperatorLine`."""

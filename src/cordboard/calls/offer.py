@@ -220,11 +220,12 @@ class LineControl(Protocol):
         (`busy`, `unavailable`); the operator decides there about the caller.
         """
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         """Transfer the caller, blind. Returns None when the PBX has taken over.
 
         With `away_seconds`: when the caller is back on this line within that time, the status that
-        the dialplan gives (`TIMEOUT`, `NOANSWER`, ...), and None when they are not.
+        the dialplan gives (`TIMEOUT`, `NOANSWER`, ...), and None when they are not; `left` is
+        called when they have left.
         """
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:

@@ -44,8 +44,11 @@ TAKEN = 10.0
 class OperatorLine(Protocol):
     """The call's line, as operators use it (`calls.call_control.CallControl`)."""
 
-    async def transfer_by_operator(self, destination: str) -> TransferResult:
-        """Transfer the caller, blind. Raises as `take_over`."""
+    def transfer_by_operator(
+        self, destination: str, left: Joined
+    ) -> Coroutine[Any, Any, TransferResult]:
+        """Transfer the caller, blind; `left` is called when they have left for a dialplan that may
+        hand them back. The coroutine returns at the end of it. Raises as `take_over`."""
 
     def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
         """Connect the caller with a person's phone; `joined` is called when they talk. The
@@ -169,14 +172,17 @@ class OperatorControl:
         self._verified(who)
 
     async def transfer(self, destination: str) -> None:
-        """Send the caller into the dialplan. Returns when they have left for good; one who is
-        handed back, or was not sent because the destination is closed, goes on with the agent.
+        """Send the caller into the dialplan. Returns when they have left; one who is handed back
+        later goes on with the agent, as one who was not sent because the destination is closed.
         Raises as `take_over`."""
-        result = await self._line.transfer_by_operator(destination)
-        if result.away:
-            self._tell_back()
-        if result.returned and result.outcome != "accepted":
-            raise LineError(f"not transferred: {result.outcome}")
+        loop = asyncio.get_running_loop()
+        left: asyncio.Future[None] = loop.create_future()
+        work = self._line.transfer_by_operator(destination, lambda: left.set_result(None))
+        sending = self._taking = loop.create_task(work, name="transfer by an operator")
+        sending.add_done_callback(self._sent)
+        await asyncio.wait((sending, left), return_when=asyncio.FIRST_COMPLETED)
+        if not left.done() and sending.result().returned:
+            raise LineError(f"not transferred: {sending.result().outcome}")
 
     async def take_over(self, destination: str, who: str) -> None:
         """Ring this phone while the caller hears music, and connect both; the agent leaves.
@@ -196,6 +202,13 @@ class OperatorControl:
         await asyncio.wait((taking, joined), return_when=asyncio.FIRST_COMPLETED)
         if not joined.done():
             raise LineError(f"not taken over: {taking.result().outcome}")
+
+    def _sent(self, sending: asyncio.Task[TransferResult]) -> None:
+        error = None if sending.cancelled() else sending.exception()
+        if error is not None:
+            log.info("caller_not_sent", error=repr(error))
+        elif not sending.cancelled() and sending.result().away:
+            self._tell_back()
 
     def _taken(self, taking: asyncio.Task[TransferResult]) -> None:
         error = None if taking.cancelled() else taking.exception()

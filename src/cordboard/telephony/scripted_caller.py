@@ -139,7 +139,7 @@ class ScriptedCaller(PacedMedia):
     async def decline(self, status: str) -> None:
         """Nothing to do: the file of refused offers has the reason."""
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         raise LineUnsupported("a test call cannot be transferred: it has no telephone")
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:

@@ -342,11 +342,14 @@ class FakeLine:
     async def dtmf(self, keys: str) -> None:
         self.sent_keys += keys
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         if self.refuse_transfer is not None:
             raise self.refuse_transfer
         self.transfers.append(target)
-        return await self.away if target.away_seconds and self.away is not None else None
+        if not target.away_seconds or self.away is None:
+            return None
+        left()
+        return await self.away
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> FakeLeg:
         if self.source == "audiosocket":

@@ -145,7 +145,7 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.transferYes(asked.to)}
           busy={busy}
           onConfirm={() => confirm(asked)}
-          onClose={() => setAsked(null)}
+          onClose={() => busy || setAsked(null)}
         />
       )}
       {asked?.move === "takeover" && (
@@ -155,7 +155,7 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.takeOver(asked.to)}
           busy={busy}
           onConfirm={() => confirm(asked)}
-          onClose={() => setAsked(null)}
+          onClose={() => busy || setAsked(null)}
         />
       )}
       {asked?.move === "join" && (
@@ -170,7 +170,7 @@ export function TransferButton({ call_id }: { call_id: string }) {
           confirm={acts.join(asked.to)}
           busy={busy}
           onConfirm={() => confirm(asked)}
-          onClose={() => setAsked(null)}
+          onClose={() => busy || setAsked(null)}
         />
       )}
     </>

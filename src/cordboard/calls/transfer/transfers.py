@@ -71,7 +71,7 @@ STATUSES: Mapping[str, TransferOutcome] = {
 DIALSTATUS, TRANSFERSTATUS. Others are a failure."""
 
 Joined: TypeAlias = Callable[[], None]
-"""Called when caller and other party talk."""
+"""Called when caller and other party talk, or the caller has left for the dialplan."""
 
 
 def _ignore() -> None:
@@ -148,7 +148,8 @@ class Transfers:
     ) -> TransferResult:
         """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
         continues. `blind`: whatever the destination's mode, because no agent can speak. `joined`:
-        a person who watches takes the call over, and learns when they talk."""
+        a person who watches takes the call over, and learns when they talk; with `blind`, when the
+        caller has left for a dialplan that may hand them back."""
         parts, conversation, sound = self._parts, self._conversation, self._sound
         configured = parts.destinations[destination]
         if conversation is None or sound is None:
@@ -166,14 +167,15 @@ class Transfers:
                 self._record(destination, result.outcome, detail)
             else:
                 parts.transferring(True)
-                attends = joined is not None or (configured.mode != "blind" and not blind)
+                attends = not blind and (joined is not None or configured.mode != "blind")
                 if attends:
                     self._attended = _Attended(
                         parts, conversation, sound, destination, configured, joined
                     )
                     result = await self._attended.run(reason)
                 else:
-                    result = await self._send(conversation, destination, configured)
+                    left = joined or _ignore
+                    result = await self._send(conversation, destination, configured, left)
         except LineError as error:
             failed = events.Transferred(destination, ok=False, error=str(error), outcome="failed")
             parts.ledger.record(failed)
@@ -186,7 +188,11 @@ class Transfers:
         return result
 
     async def _send(
-        self, conversation: Conversation, name: str, destination: TransferDestination
+        self,
+        conversation: Conversation,
+        name: str,
+        destination: TransferDestination,
+        left: Callable[[], None],
     ) -> TransferResult:
         """Send the caller into the dialplan; wait for their return where it may hand them back."""
         parts = self._parts
@@ -194,7 +200,7 @@ class Transfers:
         if not target.away_seconds:
             self.gives_away = True
             try:
-                await parts.control.transfer(target)
+                await parts.control.transfer(target, _ignore)
             finally:
                 self.gives_away = False
             self._record(name, "accepted")
@@ -204,7 +210,7 @@ class Transfers:
         self.gives_away = True
         try:
             parts.ledger.record(events.TransferStep(name, "away"))
-            status = await parts.ending.unless_over(parts.control.transfer(target))
+            status = await parts.ending.unless_over(parts.control.transfer(target, left))
             if parts.ending.is_over:
                 raise LineGone("the call is over")
             if status is None:

@@ -407,7 +407,7 @@ class BareLine:
     async def dtmf(self, keys: str) -> None:
         raise LineUnsupported("a call by AudioSocket() cannot be sent keys: that needs ARI")
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:

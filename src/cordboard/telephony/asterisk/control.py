@@ -392,7 +392,7 @@ class AsteriskLine:
         elif music:
             await self._command("moh", mohClass=music)
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         """Send the caller on in the dialplan.
 
         A queue is an extension of its dialplan context with the queue's name (that runs `Queue()`).
@@ -418,7 +418,7 @@ class AsteriskLine:
             self._away = None
             raise TransferFailed(f"transfer to {target.name!r}: {error}") from error
         if self._away is not None:
-            return await self._wait_for_return(self._away, target)
+            return await self._wait_for_return(self._away, target, left)
         await asyncio.wait((self._ended,), timeout=TRANSFER_SECONDS)
         if not self._ended.done():
             raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
@@ -445,7 +445,9 @@ class AsteriskLine:
         except AsteriskError as error:
             raise _line_error(error) from error
 
-    async def _wait_for_return(self, away: _Away, target: TransferTarget) -> str | None:
+    async def _wait_for_return(
+        self, away: _Away, target: TransferTarget, left: Callable[[], None]
+    ) -> str | None:
         first = asyncio.FIRST_COMPLETED
         try:
             await asyncio.wait(
@@ -455,6 +457,7 @@ class AsteriskLine:
                 if self._ended.done():
                     raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
                 raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
+            left()
             await asyncio.wait(
                 (away.back, self._ended), timeout=target.away_seconds, return_when=first
             )

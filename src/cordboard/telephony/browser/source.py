@@ -229,7 +229,7 @@ class BrowserLine:
         """Show the keys at the page."""
         self._media.send_keys(keys)
 
-    async def transfer(self, target: TransferTarget) -> str | None:
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
         raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
