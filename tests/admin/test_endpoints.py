@@ -288,6 +288,7 @@ async def test_a_list_of_tools_names_the_contexts_that_offer_each(
 async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
     room: Room,
 ) -> None:
+    room.use(CONFIG)
     room.add("otto", Role.OPERATOR)
     browser = room.browser("otto")
     path = room.services.source.path if room.services.source else None
@@ -298,7 +299,6 @@ async def test_a_configuration_is_checked_with_lines_and_what_takes_effect_when(
     assert {row["key"]: row["takes_effect"] for row in checked["changes"]} == {
         "health.port": "restart",
         "calls.max_calls": "now",
-        "outbound.campaigns": "now",  # the room's own place, which is not in the text
     }
     bad = (await browser.post("/config/check", {"text": draft + "calls2: {}\n"})).json()
     (problem,) = bad["problems"]
