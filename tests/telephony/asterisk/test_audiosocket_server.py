@@ -193,7 +193,8 @@ async def test_a_bare_call_is_offered_in_the_configured_context_under_an_id_of_o
     assert UUID(offer.call_id) != UUID(offer.external_id)
     assert (offer.source, offer.variables) == ("audiosocket", {"AI_CONTEXT": "demo"})
     with pytest.raises(LineUnsupported):
-        await offer.control.transfer(TransferTarget("sales", "extension", "6001", "internal"))
+        target = TransferTarget("sales", "extension", "6001", "internal")
+        await offer.control.transfer(target, lambda: None)
     assert await offer.control.variable("AI_CONTEXT") is None
     peer.writer.close()
 

@@ -85,7 +85,7 @@ async def test_a_call_goes_on_while_the_connection_is_broken(asterisk, open_boar
         await board.disconnected()
         assert board.source.state.last_error
         with pytest.raises(TransferFailed, match="not connected"):
-            await echo.offer.control.transfer(SALES)
+            await echo.offer.control.transfer(SALES, lambda: None)
         call.say(bursts())
         await call.hear_speech()
         await cable.plug()

@@ -72,7 +72,7 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_board,
         assert board.server.connections == 0
         assert not board.pacer.running
         with pytest.raises(LineGone):
-            await echo.offer.control.transfer(SALES)
+            await echo.offer.control.transfer(SALES, lambda: None)
         await echo.offer.control.hangup()  # a line that is gone is no error
     await before.assert_nothing_left()
 
@@ -140,7 +140,7 @@ async def test_a_transfer_reaches_another_phone(asterisk, open_board, bursts, ta
         await asterisk.connect_phone("6001", colleague.address)
         call = await phone.call(asterisk.sip_uri("agent"))
         echo = await board.exchange.next_up()
-        await echo.offer.control.transfer(target)
+        await echo.offer.control.transfer(target, lambda: None)
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "transferred"
         await board.exchange.idle()
         other = await colleague.incoming()
@@ -161,7 +161,7 @@ async def test_after_a_failed_transfer_the_call_goes_on(asterisk, open_board, bu
         echo = await board.exchange.next_up()
         nowhere = TransferTarget("sales", "extension", "9999", "internal")
         with pytest.raises(TransferFailed, match="9999@internal"):
-            await echo.offer.control.transfer(nowhere)
+            await echo.offer.control.transfer(nowhere, lambda: None)
         call.say(bursts())
         await call.hear_speech()
         assert not echo.ended.done()
