@@ -192,8 +192,8 @@ async def test_a_bare_call_is_offered_in_the_configured_context_under_an_id_of_o
     assert offer.external_id == "40325ec2-5efd-4bd3-805f-53576e581d13"
     assert UUID(offer.call_id) != UUID(offer.external_id)
     assert (offer.source, offer.variables) == ("audiosocket", {"AI_CONTEXT": "demo"})
+    target = TransferTarget("sales", "extension", "6001", "internal")
     with pytest.raises(LineUnsupported):
-        target = TransferTarget("sales", "extension", "6001", "internal")
         await offer.control.transfer(target, lambda: None)
     assert await offer.control.variable("AI_CONTEXT") is None
     peer.writer.close()
