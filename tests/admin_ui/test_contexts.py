@@ -194,6 +194,7 @@ def test_what_is_not_published_outlives_the_session_of_the_same_person_alone(
     page.evaluate(END_SESSION)
     sign_in = page.get_by_role("dialog", name="Sign in")
     expect(sign_in.get_by_label("Name")).to_be_focused()
+    expect(page.get_by_role("dialog", name="Publish this draft")).to_have_count(0)
     page.keyboard.press("Escape")
     expect(sign_in).to_be_visible()
     # Behind it the page is neither seen, nor read aloud, nor reached by the keyboard.
