@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard.calls import events
 from cordboard.calls.killed_calls import end_ledger
@@ -262,7 +263,7 @@ def test_an_erased_call_can_be_read_in_no_backup(tmp_path: Path) -> None:
         backup = shutil.copytree(calls, tmp_path / "backup")
         erasure = Erasure(calls, store, vault=vault)
         certificate = erasure.carry_out(erasure.of_number(row.caller_number), "anna")
-        path = certificate.keep(calls)
+        path = certificate.path_in(calls)
     finally:
         store.close()
     assert not [*calls.glob("????-??-??/*")]
@@ -296,6 +297,23 @@ def test_a_call_whose_master_key_is_lost_can_be_erased(tmp_path: Path) -> None:
         store.close()
     assert not [*calls.glob("????-??-??/*")]
     assert not [*(tmp_path / "keys").rglob("*.key")]
+
+
+def test_an_intact_call_can_be_erased_beside_one_whose_key_is_lost(tmp_path: Path) -> None:
+    stage, _, ledger = recorded_twice(tmp_path)
+    calls = tmp_path / "calls"
+    store, _ = index_of(calls, stage.vault)
+    try:
+        beside = shutil.copy(ledger, ledger.with_name("a-2.jsonl"))
+        intact = Told("a").write(calls)
+        intact = intact.replace(ledger.with_name("a.jsonl"))
+        lost = Vault(CallKeys(tmp_path / "keys", bytes(32)))
+        erasure = Erasure(calls, store, lambda: None, lost)
+        erasure.carry_out(erasure.of_call("a"))
+    finally:
+        store.close()
+    assert not intact.exists()
+    assert beside.exists()
 
 
 def test_old_encrypted_calls_are_deleted_even_without_their_keys(tmp_path: Path) -> None:
