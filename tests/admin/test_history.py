@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import json
 import threading
 import time
 import zipfile
@@ -344,6 +345,7 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     assert done.json() == plan | {"erased": True, "certificate": certificate}
     (written,) = (room.calls_folder / "certificates").glob(f"*-{certificate}.json")
     assert '"anna"' in written.read_text()
+    assert "people with the number" in str(json.loads(written.read_bytes())["removed_from"])
     assert set(ids(await anna.get("/calls"))) == {"b", "c"}
     assert not (room.calls_folder / room.on_record[0].file).exists()
     assert not (room.calls_folder / room.on_record[0].recording).exists()

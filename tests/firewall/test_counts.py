@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from cordboard.firewall import counts as counts_module
+from cordboard.firewall import store as firewall_store
 from cordboard.firewall.counts import Counts, Used
 from cordboard.firewall.store import FILE, CountStore
 
@@ -166,6 +168,31 @@ async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     counts = Counts()
     await run(counts, tmp_path)
     assert of_kari(counts, local()).calls == 2
+
+
+async def test_a_busy_file_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await run(Counts(), tmp_path)
+    monkeypatch.setattr(firewall_store, "BUSY_SECONDS", 0.01)
+    counts = Counts()
+    store = CountStore(counts, tmp_path, lambda: True, write_seconds=0.01)
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with capture_logs() as log:
+            await store.start()
+            counts.act("in", KARI, "demo", local())
+            other.execute("COMMIT")
+            async with asyncio.timeout(10):
+                while of_kari(counts, local()).calls != 2:  # noqa: ASYNC110 - another thread reads
+                    await asyncio.sleep(0.01)
+            await store.close()
+    assert log[0]["event"] == "firewall_counts_not_read"
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    again = Counts()
+    await run(again, tmp_path)
+    assert again.used("in", "total", "", local()).calls == 4
 
 
 async def test_a_disk_that_refuses_stops_no_count(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -9,12 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from cordboard import private_files
 from cordboard.audio.wav import WavHeader
 from cordboard.calls.post_call.files import PostCallFiles
 from cordboard.calls.post_call.job import PostCallJob
-from cordboard.errors import HistoryError
+from cordboard.errors import HistoryError, IndexUnavailable
+from cordboard.history import call_files
 from cordboard.history.call_record import read_call
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.erasure import Erasure
@@ -225,6 +228,62 @@ def test_only_the_calls_of_exactly_that_id_and_number_go(history: History) -> No
     erasure.carry_out(erasure.of_call("abc"))
     erasure.carry_out(erasure.of_number("+4577"))
     assert history.ids() == ["m", "abcd", "abc-x", "abc-2", "ab"]
+
+
+def test_a_certificate_claims_no_more_than_was_done(history: History) -> None:
+    history.add(Told("a"), Told("b", number=NUMBER))
+    erasure = Erasure(history.directory, history.store)
+    of_call = erasure.carry_out(erasure.of_call("a"), "anna")
+    of_number = erasure.carry_out(erasure.of_number(NUMBER), "anna", number_removed=True)
+    for certificate, done in ((of_call, False), (of_number, True)):
+        written = json.loads(certificate.path_in(history.directory).read_bytes())
+        claimed, rest = str(written["removed_from"]), str(written["not_covered"])
+        assert "the index, scrubbed" in claimed
+        assert "the index" not in rest
+        for place in ("views", "campaigns", "firewall"):
+            assert (place in claimed, place in rest) == (done, not done)
+
+
+def test_a_certificate_is_written_though_the_index_is_busy(history: History) -> None:
+    history.add(told())
+
+    def busy() -> None:
+        raise IndexUnavailable("another program has the index")
+
+    erasure = Erasure(history.directory, history.store, busy)
+    with capture_logs() as log:
+        certificate = erasure.carry_out(erasure.of_call(ID))
+    assert [each["event"] for each in log] == ["erased_calls_still_in_index"]
+    assert not (history.directory / told().file).exists()
+    written = json.loads(certificate.path_in(history.directory).read_bytes())
+    assert "the index" not in str(written["removed_from"])
+    assert "the index, which go when" in str(written["not_covered"])
+    history.indexer.catch_up()
+    history.indexer.scrub()
+    assert files_with(history.directory, *SECRETS) == []
+
+
+def test_a_job_that_is_done_meanwhile_stops_no_erasure(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = add_everything(history)
+    job = history.directory / "post_call" / f"1-{ID}-1.json"
+    assert job.exists()
+    listed = call_files.files_of
+
+    def then_the_job_ends(directory: Path, path: Path, content: bytes) -> list[Path]:
+        found = listed(directory, path, content)
+        job.unlink()
+        return found
+
+    erasure = Erasure(history.directory, history.store)
+    plan = erasure.of_call(ID)
+    with monkeypatch.context() as patched:
+        patched.setattr(call_files, "files_of", then_the_job_ends)
+        certificate = erasure.carry_out(plan)
+    assert not ledger.exists()
+    kinds = [each.kind for each in certificate.calls[0].deleted]
+    assert sorted(kinds) == ["job", "ledger", "notes", "other", "peaks", "recording"]
 
 
 def test_a_running_call_is_not_erased(history: History) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.history.ledgers import Told
 
 from cordboard.calls import events
 from cordboard.calls.killed_calls import end_ledger
@@ -24,7 +25,9 @@ from cordboard.calls.outbound_order import OutboundOrder
 from cordboard.calls.post_call.files import PostCallFiles
 from cordboard.calls.post_call.job import finished, jobs_of
 from cordboard.calls.recording.retention import sweep
+from cordboard.cli.calls import vault_of
 from cordboard.config.call_phases import PostCallStep
+from cordboard.config.sections.privacy import Encryption
 from cordboard.errors import KeyUnusable, LineError
 from cordboard.history.call_files import delete_call, read_ledger
 from cordboard.history.call_record import CallOnDisk, read_call
@@ -260,7 +263,7 @@ def test_an_erased_call_can_be_read_in_no_backup(tmp_path: Path) -> None:
         backup = shutil.copytree(calls, tmp_path / "backup")
         erasure = Erasure(calls, store, vault=vault)
         certificate = erasure.carry_out(erasure.of_number(row.caller_number), "anna")
-        path = certificate.keep(calls)
+        path = certificate.path_in(calls)
     finally:
         store.close()
     assert not [*calls.glob("????-??-??/*")]
@@ -296,6 +299,23 @@ def test_a_call_whose_master_key_is_lost_can_be_erased(tmp_path: Path) -> None:
     assert not [*(tmp_path / "keys").rglob("*.key")]
 
 
+def test_an_intact_call_can_be_erased_beside_one_whose_key_is_lost(tmp_path: Path) -> None:
+    stage, _, ledger = recorded_twice(tmp_path)
+    calls = tmp_path / "calls"
+    store, _ = index_of(calls, stage.vault)
+    try:
+        beside = shutil.copy(ledger, ledger.with_name("a-2.jsonl"))
+        intact = Told("a").write(calls)
+        intact = intact.replace(ledger.with_name("a.jsonl"))
+        lost = Vault(CallKeys(tmp_path / "keys", bytes(32)))
+        erasure = Erasure(calls, store, lambda: None, lost)
+        erasure.carry_out(erasure.of_call("a"))
+    finally:
+        store.close()
+    assert not intact.exists()
+    assert beside.exists()
+
+
 def test_old_encrypted_calls_are_deleted_even_without_their_keys(tmp_path: Path) -> None:
     _, _, ledger = recorded_twice(tmp_path)
     shutil.copytree(tmp_path / "calls", tmp_path / "others")
@@ -304,6 +324,28 @@ def test_old_encrypted_calls_are_deleted_even_without_their_keys(tmp_path: Path)
     lost = Vault(CallKeys(tmp_path / "keys", bytes(32)))
     assert sweep_ledgers(tmp_path / "calls", 5, date.today() + timedelta(days=10), lost) == 1  # noqa: DTZ011
     assert not files(tmp_path / "calls")
+
+
+@pytest.mark.parametrize("by", ["keep_days", "forget"])
+def test_calls_of_earlier_are_deleted_without_a_master_key(tmp_path: Path, by: str) -> None:
+    stage, _, _ = recorded_twice(tmp_path)
+    calls, keys = tmp_path / "calls", tmp_path / "keys"
+    if by == "keep_days":
+        plain = Encryption(keys_directory=keys).vault
+        assert not plain.seals
+        assert sweep_ledgers(calls, 5, date.today() + timedelta(days=10), plain) == 1  # noqa: DTZ011
+    else:
+        config = tmp_path / "cordboard.yaml"
+        config.write_text(f"privacy: {{encryption: {{keys_directory: {keys}}}}}\n")
+        store, _ = index_of(calls, stage.vault)
+        try:
+            (row,) = store.find(CallQuery(), 5).rows
+            erasure = Erasure(calls, store, lambda: None, vault_of(config))
+            erasure.carry_out(erasure.of_number(row.caller_number))
+        finally:
+            store.close()
+    assert not [*calls.glob("????-??-??/*")]
+    assert not [*keys.rglob("*.key")]
 
 
 def test_the_recording_begins_when_the_consent_was_heard(tmp_path: Path) -> None:

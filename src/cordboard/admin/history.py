@@ -598,8 +598,7 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
             ask.services.views.forget(of)
             forget_caller(config.admin.ui.data, caller)
             forget_person(config.outbound.campaigns, caller)
-        certificate = erasure.carry_out(plan, ask.who.name)
-        certificate.keep(keeper.directory)
+        certificate = erasure.carry_out(plan, ask.who.name, number_removed=kind == "number")
         return plan, certificate.id
 
     try:

@@ -180,24 +180,23 @@ def calls_directory(config: Path) -> Path:
 
 
 def vault_of(config: Path) -> Vault:
-    """Return the reader of calls, encrypted ones too if `privacy.encryption` has a master key.
-    Raises `ConfigError`, and `NotThere` for a master key that is none."""
+    """Return the reader of calls, encrypted ones too if `privacy.encryption` has a master key;
+    without one it deletes their keys. Raises `ConfigError`, and `NotThere` for a master key that is
+    none."""
     from cordboard.config.sections.privacy import Encryption
     from cordboard.privacy.master_key import CallKeys, decode_key
-    from cordboard.privacy.sealed_file import PLAIN, Vault
+    from cordboard.privacy.sealed_file import Vault
 
     section = ("privacy", "encryption")
     texts = [text_at(config, (*section, "master_key"))]
-    if texts[0] is None:
-        return PLAIN
     while (text := text_at(config, (*section, "old_master_keys", len(texts) - 1))) is not None:
         texts.append(text)
     try:
-        master, *old = (decode_key(text) for text in texts if text is not None)
+        master, *old = (decode_key(text) if text is not None else None for text in texts)
     except ValueError as error:
         raise NotThere(f"{config}: privacy.encryption: {error}") from None
     folder = text_at(config, (*section, "keys_directory")) or Encryption().keys_directory
-    return Vault(CallKeys(Path(folder), master, tuple(old)))
+    return Vault(CallKeys(Path(folder), master, tuple(filter(None, old))))
 
 
 def _vault_for(path: Path, config: Path) -> Vault:

@@ -166,8 +166,9 @@ def erase_calls(config: Path, call: str, number: str, *, yes: bool, by: str = ""
             return
         if number:  # before the calls: it may be refused, and then no call is erased
             _forget_elsewhere(config, number)
-        certificate = erasure.carry_out(plan, by or getpass.getuser())
-        print(f"erased; certificate: {certificate.keep(directory)}")
+        who = by or getpass.getuser()
+        certificate = erasure.carry_out(plan, who, number_removed=bool(number))
+        print(f"erased; certificate: {certificate.path_in(directory)}")
 
 
 def _forget_elsewhere(config: Path, number: str) -> None:

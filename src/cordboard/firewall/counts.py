@@ -129,12 +129,25 @@ class Counts:
     # For the store.
 
     def restore(self, salt: bytes, rows: Iterable[Row]) -> None:
-        """Continue from what an earlier engine has stored; before the first call."""
+        """Continue from what an earlier engine has stored. What was counted meanwhile is added, but
+        for the counts of callers, who have other digests there."""
+        meanwhile = [(key, hours) for key, hours in self._by_key.items() if key[1] != "caller"]
         self.salt = salt
+        self.changed.clear()
+        self.dropped.clear()
+        self._by_key.clear()
+        self._callers = 0
         for direction, scope, name, hour, calls, seconds, cost in rows:
             if direction in ("in", "out") and scope in ("caller", "context", "total"):
                 key: Key = direction, scope, name  # type: ignore[assignment]
                 self._hours(key)[hour] = Amounts(calls, seconds, cost)
+        for key, hours in meanwhile:
+            for hour, more in hours.items():
+                amounts = self._hours(key).setdefault(hour, Amounts())
+                amounts.calls += more.calls
+                amounts.seconds += more.seconds
+                amounts.cost += more.cost
+                self.changed.add((key, hour))
 
     def take_rows(self) -> tuple[list[Row], list[Key]]:
         """Return the rows that have changed, and the keys to delete; they count as written."""

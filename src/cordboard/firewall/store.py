@@ -2,7 +2,8 @@
 
 A crash loses at most the last second. The file holds keyed digests of callers and their sums of
 today and yesterday, no number. A damaged file is set aside; then the counts begin at zero. If the
-disk refuses, counting continues in memory, and writing is tried again.
+disk refuses, or the file is busy, counting continues in memory, and reading and writing are tried
+again: nothing is written before the earlier counts are read.
 
 `forget_caller` works on the file, with or without an engine. A running engine finds the digest
 there when it writes next, and drops its own counts of that caller.
@@ -27,6 +28,9 @@ from cordboard.firewall.counts import Counts, Key, Row, digest_of
 
 FILE = "firewall.sqlite3"
 WRITE_SECONDS = 1.0
+BUSY_SECONDS = 5.0
+"""Longest wait for another program that has the file."""
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TABLES = """
 CREATE TABLE IF NOT EXISTS salt (value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS counts (
@@ -60,10 +64,14 @@ class CountStore:
         self._ending = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         self._trouble = ""
+        self._restored = False
 
     async def start(self) -> None:
         """Continue from the counts of the earlier engine, and begin to write."""
-        await asyncio.to_thread(self._restore)
+        try:
+            await self._restore()
+        except (OSError, sqlite3.Error) as error:
+            log.error("firewall_counts_not_read", path=str(self._path), error=str(error))
         self._writing = asyncio.create_task(self._keep_writing(), name="firewall counts")
 
     async def close(self) -> None:
@@ -79,29 +87,43 @@ class CountStore:
                 async with asyncio.timeout(self._write_seconds):
                     await self._ending.wait()
             ending = self._ending.is_set()
-            if self._wanted() and (self._counts.changed or self._counts.dropped):
-                await self._write()
+            try:
+                await self._restore()
+                if self._wanted() and (self._counts.changed or self._counts.dropped):
+                    await self._write()
+                self._trouble = ""
+            except (OSError, sqlite3.Error) as error:
+                if str(error) != self._trouble:
+                    log.error("firewall_counts_not_written", path=str(self._path), error=str(error))
+                self._trouble = str(error)
+
+    async def _restore(self) -> None:
+        """Take the earlier counts from the file, once. Raises `OSError`, `sqlite3.Error`."""
+        if self._restored:
+            return
+        salt, rows = await asyncio.to_thread(self._load)
+        if salt is not None:
+            self._counts.restore(salt, rows)
+        self._restored = True
 
     async def _write(self) -> None:
+        """Raises `OSError`, `sqlite3.Error`."""
         rows, gone = self._counts.take_rows()
         oldest = datetime.datetime.now().astimezone() - datetime.timedelta(days=1)
         try:
             forgotten = await asyncio.to_thread(self._save, rows, gone, f"{oldest:%Y-%m-%d}")
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error):
             self._counts.not_written(rows, gone)
-            if str(error) != self._trouble:
-                log.error("firewall_counts_not_written", path=str(self._path), error=str(error))
-            self._trouble = str(error)
-        else:
-            self._trouble = ""
-            for digest in forgotten:
-                self._counts.forget(digest)
+            raise
+        for digest in forgotten:
+            self._counts.forget(digest)
 
     # In threads.
 
-    def _restore(self) -> None:
+    def _load(self) -> tuple[bytes | None, list[Row]]:
+        """Return salt and rows; a damaged file is set aside. Raises `OSError`, `sqlite3.Error`."""
         if not self._path.exists():
-            return
+            return None, []
         try:
             with closing(_open(self._path)) as database:
                 salt = database.execute("SELECT value FROM salt").fetchone()
@@ -109,15 +131,13 @@ class CountStore:
                     "SELECT direction, scope, name, hour, calls, seconds, cost FROM counts"
                 ).fetchall()
         except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:  # busy, or a bad disk
+                raise
             aside = self._path.with_suffix(".damaged")
             os.replace(self._path, aside)  # noqa: PTH105 - over an older one
             log.error("firewall_counts_damaged", path=str(aside), error=str(error))
-            return
-        except OSError as error:
-            log.error("firewall_counts_not_read", path=str(self._path), error=str(error))
-            return
-        if salt is not None:
-            self._counts.restore(bytes(salt[0]), rows)
+            return None, []
+        return (bytes(salt[0]) if salt is not None else None), rows
 
     def _save(self, rows: list[Row], gone: list[Key], oldest: str) -> list[str]:
         """Write, and return the digests of callers to be forgotten."""
@@ -155,6 +175,6 @@ def forget_caller(folder: Path, caller: str) -> None:
 def _open(path: Path) -> sqlite3.Connection:
     private_files.make_folder(path.parent)
     os.close(private_files.open_lock(path))  # so that SQLite keeps it private
-    database = sqlite3.connect(path, timeout=5)
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS)
     database.executescript(f"PRAGMA secure_delete=ON; {_TABLES}")
     return database

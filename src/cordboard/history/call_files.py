@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -88,7 +89,8 @@ def delete_call(
         for path in files_of(directory, ledger, content):
             if path == ledger and key and vault.erase(key):
                 deleted.append(DeletedFile("key", 0, ""))
-            deleted.append(_deleted(directory, path))
+            with suppress(FileNotFoundError):  # it vanished meanwhile, such as a job that was done
+                deleted.append(_deleted(directory, path))
             path.unlink(missing_ok=True)
     return deleted
 

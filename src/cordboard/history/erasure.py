@@ -14,7 +14,7 @@ import glob
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
+import structlog
 
 from cordboard import private_files
 from cordboard.calls.history import CallHistory, parse_lines
@@ -43,6 +44,8 @@ from cordboard.history.query import MOST_ROWS, milliseconds, parse_query
 from cordboard.history.store import HistoryStore
 from cordboard.privacy.sealed_file import PLAIN, Vault
 from cordboard.version import __version__
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +83,35 @@ class ErasureCertificate:
     """Lines about refused offers that were overwritten."""
     running: int
     """Calls that had not ended and were left out."""
+    removed_from: tuple[str, ...]
+    not_covered: tuple[str, ...]
 
     def encode(self) -> bytes:
         """Return it as JSON, with the SHA-256 of the same JSON without that field."""
-        fields: dict[str, Any] = {
-            **asdict(self),
-            "cordboard": __version__,
-            "removed_from": list(_REMOVED_FROM),
-            "not_covered": list(_NOT_COVERED),
-        }
+        fields: dict[str, Any] = {**asdict(self), "cordboard": __version__}
         digest = sha256(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)).hexdigest()
         return orjson.dumps({**fields, "sha256": digest}, option=orjson.OPT_INDENT_2) + b"\n"
 
-    def keep(self, directory: Path) -> Path:
-        """Write it into the folder `certificates` of a directory of calls; return its path. Raises
-        `OSError`."""
-        path = directory / CERTIFICATES / f"{self.at[:10]}-{self.id}.json"
+    def path_in(self, directory: Path) -> Path:
+        """Return its path in a directory of calls."""
+        return directory / CERTIFICATES / f"{self.at[:10]}-{self.id}.json"
+
+    def keep(self, directory: Path) -> None:
+        """Write it, over an earlier state of it. Raises `OSError`."""
+        path = self.path_in(directory)
         private_files.make_folder(path.parent)
         private_files.replace(path, self.encode(), sync=True)
-        return path
 
 
 CERTIFICATES = "certificates"
-_REMOVED_FROM = (
+_FROM_FILES = (
     "ledgers, recordings, peaks and notes of the calls, and the keys of encrypted calls",
     "pending and failed steps after the calls",
-    "rows and words of the calls in the index, scrubbed from the database's file",
     "lines about refused offers",
+)
+_FROM_INDEX = ("rows and words of the calls in the index, scrubbed from the database's file",)
+_INDEX_FOLLOWS = ("rows and words of the calls in the index, which go when it is next updated",)
+_OF_NUMBER = (
     "views of the calls that were saved with the number",
     "people with the number in campaigns, and the firewall's counts of it",
 )
@@ -147,10 +152,7 @@ class Erasure:
             if numbered.fullmatch(path.name)
             and path.name != REFUSED_OFFERS
             and stat.S_ISREG(path.lstat().st_mode)
-            and (
-                path.stem == call_id
-                or _history(path, read_ledger(path, self._vault)).call_id == call_id
-            )
+            and (path.stem == call_id or self._call_id(path) == call_id)
         ]
         plan = self._plan(ledgers, lambda line: line.get("call_id") == call_id)
         if not (plan.ledgers or plan.refused or plan.running):
@@ -174,9 +176,13 @@ class Erasure:
         ledgers = [path for path in ledgers if path.name != REFUSED_OFFERS]
         return self._plan(ledgers, lambda line: line.get("caller_number") == number)
 
-    def carry_out(self, plan: ErasurePlan, by: str = "") -> ErasureCertificate:
-        """Erase, and return the proof of it; `by` is who erased. Raises `HistoryError` and
-        `OSError`; what is missing then is done by repeating it, or by the indexer."""
+    def carry_out(
+        self, plan: ErasurePlan, by: str = "", *, number_removed: bool = False
+    ) -> ErasureCertificate:
+        """Erase, write the proof of it, and return it; `by` is who erased. With `number_removed`,
+        views, campaigns and the firewall's counts have been erased already. Raises `HistoryError`
+        and `OSError`; what is missing then is done by repeating it, or by the indexer. If only the
+        index cannot be changed, the proof says so."""
         contents = {path: self._content(path) for path in plan.ledgers if path.exists()}
         calls = {
             key_of(path, path.stem): milliseconds(_history(path, content).started_at)
@@ -191,6 +197,8 @@ class Erasure:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         if calls:
             ErasedCalls(self._directory).add(calls, now)
+        for path in refused:
+            blank_refused(path, lambda line: line.get("call_id") in plan.refused)
         erased = [
             ErasedCall(
                 hash_of(key_of(path, path.stem)),
@@ -198,13 +206,24 @@ class Erasure:
             )
             for path, content in contents.items()
         ]
-        for path in refused:
-            blank_refused(path, lambda line: line.get("call_id") in plan.refused)
-        self._catch_up()
-        self._store.scrub()
-        return ErasureCertificate(
-            uuid4().hex, now, by, tuple(erased), len(plan.refused), len(plan.running)
+        removed_from = _FROM_FILES + (_OF_NUMBER if number_removed else ())
+        not_covered = _NOT_COVERED + (() if number_removed else _OF_NUMBER)
+        certificate = ErasureCertificate(
+            uuid4().hex, now, by, tuple(erased), len(plan.refused), len(plan.running),
+            removed_from, _INDEX_FOLLOWS + not_covered,
+        )  # fmt: skip
+        certificate.keep(self._directory)
+        try:
+            self._catch_up()
+            self._store.scrub()
+        except (HistoryError, OSError) as error:
+            log.warning("erased_calls_still_in_index", error=str(error))
+            return certificate
+        certificate = replace(
+            certificate, removed_from=removed_from + _FROM_INDEX, not_covered=not_covered
         )
+        certificate.keep(self._directory)
+        return certificate
 
     def _plan(self, ledgers: list[Path], refused: Callable[[dict[str, Any]], bool]) -> ErasurePlan:
         ended, files, running = [], [], []

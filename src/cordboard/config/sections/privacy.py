@@ -12,7 +12,7 @@ from cordboard.config.patterns import Name, checked_path
 from cordboard.config.section import Section
 from cordboard.privacy.master_key import CallKeys, decode_key
 from cordboard.privacy.redaction import Redactor, compile_pattern
-from cordboard.privacy.sealed_file import PLAIN, Vault
+from cordboard.privacy.sealed_file import Vault
 
 Kind: TypeAlias = Literal[
     "card", "iban", "email", "phone", "keys", "br_cpf", "ca_sin", "de_tax_id", "fr_nir",
@@ -94,13 +94,13 @@ class Encryption(Section):
 
     @cached_property
     def vault(self) -> Vault:
-        """Reads and writes the files of calls."""
-        if self.master_key is None:
-            return PLAIN
-        master, *old = (
-            decode_key(key.get_secret_value()) for key in (self.master_key, *self.old_master_keys)
-        )
-        return Vault(CallKeys(self.keys_directory, master, tuple(old)), seals=self.enabled)
+        """Reads and writes the files of calls. Without a master key it deletes keys, so that calls
+        of earlier can be erased."""
+        master = None
+        if self.master_key is not None:
+            master = decode_key(self.master_key.get_secret_value())
+        old = tuple(decode_key(key.get_secret_value()) for key in self.old_master_keys)
+        return Vault(CallKeys(self.keys_directory, master, old), seals=self.enabled)
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Encryption:
