@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cordboard.config.sections.privacy import Kind
 from cordboard.observe.logging import SecretFilter
-from cordboard.privacy.check_digits import IBAN_LENGTHS, IDS, is_card, is_iban, luhn
+from cordboard.privacy.check_digits import IBAN_LENGTHS, IDS, cards_in, is_card, is_iban, luhn
 from cordboard.privacy.redaction import KINDS, CallRedaction, Redactor, compile_pattern
 
 ALL = Redactor([kind for kind in KINDS if kind not in IDS])
@@ -50,6 +50,12 @@ def test_a_spoken_card_number_always_goes(body: str, words: list[str], pause: st
     assert ALL.text(f"It is {spoken} please") == "It is [card] please"
 
 
+@given(st.text("0123456789", max_size=70))
+def test_every_card_number_within_digits_is_found(digits: str) -> None:
+    parts = ((at, at + size) for size in range(19, 12, -1) for at in range(len(digits) - size + 1))
+    assert list(cards_in(digits)) == [(at, to) for at, to in parts if is_card(digits[at:to])]
+
+
 def test_digits_are_spoken_in_many_ways() -> None:
     card = Redactor(["card"])
     for said in (
@@ -82,6 +88,8 @@ def test_ibans_with_letters_go() -> None:
     redactor = Redactor(["iban"])
     assert redactor.text("GB82 WEST 1234 5698 7654 32") == "[iban]"
     assert redactor.text("GB82 WEST 1234 5698 7654 33") == "GB82 WEST 1234 5698 7654 33"
+    other = "n o 9 3 8 6 0 1 1 1 1 7 9 4 ø"
+    assert redactor.text(other) == other
 
 
 @pytest.mark.parametrize(

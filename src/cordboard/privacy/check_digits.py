@@ -9,7 +9,7 @@ number: one of 10 random numbers passes Luhn, one of 97 passes mod 97.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 IBAN_LENGTHS: Mapping[str, int] = MappingProxyType(
@@ -26,22 +26,45 @@ IBAN_LENGTHS: Mapping[str, int] = MappingProxyType(
     }
 )
 """Characters of an IBAN by country (SWIFT's IBAN registry)."""
+_CARD = range(13, 20)
+_CARD_BEGINS = "23456"
+_DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+"""Luhn's sum of the digits of each digit twice."""
 
 
 def is_card(digits: str) -> bool:
     """True for the number of a payment card: 13 to 19 digits of a network's range, with Luhn."""
-    return 13 <= len(digits) <= 19 and digits[0] in "23456" and luhn(digits)
+    return len(digits) in _CARD and digits[0] in _CARD_BEGINS and luhn(digits)
+
+
+def cards_in(digits: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each part of digits that is a card's number, the longest first."""
+    begins = [at for at, digit in enumerate(digits[: 1 - _CARD[0]]) if digit in _CARD_BEGINS]
+    if not begins:
+        return
+    plain, doubled = [0], [0]  # Luhn's sums of the first digits, by what the last of them counts
+    for digit in map(int, digits):
+        last = plain[-1]
+        plain.append(doubled[-1] + digit)
+        doubled.append(last + _DOUBLED[digit])
+    for length in reversed(_CARD):
+        before = doubled if length % 2 else plain
+        for begin in begins:
+            if begin + length > len(digits):
+                break
+            if (plain[begin + length] - before[begin]) % 10 == 0:
+                yield begin, begin + length
 
 
 def luhn(digits: str) -> bool:
     """True if the last digit is the check digit of ISO/IEC 7812-1."""
     total = sum(map(int, digits[-1::-2]))
-    return (total + sum(sum(divmod(2 * int(each), 10)) for each in digits[-2::-2])) % 10 == 0
+    return (total + sum(_DOUBLED[int(each)] for each in digits[-2::-2])) % 10 == 0
 
 
 def is_iban(text: str) -> bool:
     """True for an IBAN of a known country, in capitals and without spaces."""
-    if len(text) != IBAN_LENGTHS.get(text[:2]) or not text[2:4].isdecimal():
+    if len(text) != IBAN_LENGTHS.get(text[:2]) or not text.isascii() or not text[2:4].isdecimal():
         return False
     return int("".join(str(int(sign, 36)) for sign in text[4:] + text[:4])) % 97 == 1
 

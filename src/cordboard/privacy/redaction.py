@@ -13,11 +13,12 @@ of one, such as the words heard before an interruption, goes too.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cordboard.privacy.check_digits import IBAN_LENGTHS, IDS, is_card, is_iban
+from cordboard.privacy.check_digits import IBAN_LENGTHS, IDS, cards_in, is_card, is_iban
 
 KINDS: Final = ("card", "iban", "email", "phone", "keys", *IDS)
 """The kinds of data that can be removed."""
@@ -54,8 +55,8 @@ _WORDS: Final[Mapping[str, str]] = {
 _TIMES: Final[Mapping[str, int]] = {"double": 2, "doppel": 2, "doble": 2, "triple": 3}
 _TENS_WORDS: Final = frozenset(_TENS.split())
 
-_TOKEN = re.compile(r"\d|[^\W\d_]+")
-_DIGIT = re.compile(r"\d")
+_TOKEN = re.compile(r"\d+|[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
 _SEPARATOR = re.compile(r"(?:\s|[-.,/()\u2010-\u2015\u2026]){0,4}")
 _DIALLED = re.compile(r"[ \-()/\u00a0\u2010-\u2013]{0,3}")
 """Separators within a telephone number: a comma or a full stop separates other numbers."""
@@ -80,17 +81,30 @@ Span = tuple[int, int, str]
 """Begin and end in the text, and the kind of what stands there."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """One digit or spelled letter of a text."""
+@dataclass(slots=True)
+class Run:
+    """Digits and spelled letters of a text that follow each other; the lists are equally long."""
 
-    sign: str
-    begin: int
-    end: int
-    spoken: bool
+    signs: list[str] = field(default_factory=list)
+    """Digits in ASCII, and capitals."""
+    begins: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    spoken: list[bool] = field(default_factory=list)
+    """True for a sign that is a word or a letter of the text."""
 
+    def add(self, signs: str, begin: int, end: int) -> None:
+        """Add the signs of one word."""
+        self.signs += signs
+        self.begins += [begin] * len(signs)
+        self.ends += [end] * len(signs)
+        self.spoken += [True] * len(signs)
 
-Run = Sequence[_Sign]
+    def add_written(self, digits: str, begin: int) -> None:
+        end = begin + len(digits)
+        self.signs += digits
+        self.begins += range(begin, end)
+        self.ends += range(begin + 1, end + 1)
+        self.spoken += [False] * len(digits)
 
 
 class Redactor:
@@ -141,44 +155,44 @@ class Redactor:
         return number
 
     def _in_runs(self, text: str, runs: Iterable[Run]) -> Iterator[Span]:
-        long = [run for run in runs if len(run) >= _LEAST]
-        dates = [each.span() for each in _DATE.finditer(text)] if self._phone and long else []
+        long = [run for run in runs if len(run.signs) >= _LEAST]
+        dates = _DATE.finditer(text) if self._phone and long else ()
+        dated = {at for each in dates for at in range(*each.span())}
         for run in long:
-            if len(run) > _LONGEST_RUN:
-                yield run[0].begin, run[-1].end, "number"
+            begins, ends = run.begins, run.ends
+            if len(begins) > _LONGEST_RUN:
+                yield begins[0], ends[-1], "number"
                 continue
-            signs = "".join(each.sign for each in run)
+            signs = "".join(run.signs)
             for name, (_, spelled) in self._patterns.items():
                 for each in spelled.finditer(signs):
-                    yield run[each.start()].begin, run[each.end() - 1].end, name
+                    yield begins[each.start()], ends[each.end() - 1], name
             for kind, begin, end in self.proven(signs):
-                yield run[begin].begin, run[end - 1].end, kind
-            if self._iban:
+                yield begins[begin], ends[end - 1], kind
+            if self._iban and True in run.spoken:
                 for begin, end in _spelled_ibans(text, run, signs):
-                    yield run[begin].begin, run[end - 1].end, "iban"
+                    yield begins[begin], ends[end - 1], "iban"
             if self._phone:
-                yield from _phones(text, run, dates)
+                yield from _phones(text, run, dated)
 
     def proven(self, signs: str) -> Iterator[tuple[str, int, int]]:
-        """Yield kind, begin and end of the proven numbers in a run, the longest first."""
+        """Yield kind, begin and end of the proven numbers in a run, the longest first. Ids only if
+        no digits stand beside them: short numbers within long ones would often pass by chance."""
         for digits in re.finditer(r"\d{9,}", signs):
-            begin, size = digits.start(), len(digits[0])
-            for length in range(min(19, size), 8, -1):
-                for at in range(begin, begin + size - length + 1):
-                    for kind in self._proven(signs[at : at + length], alone=length == size):
-                        yield kind, at, at + length
+            begin, end = digits.span()
+            for kind in self._proven(digits[0]):
+                yield kind, begin, end
+            if self._card:
+                for at, to in cards_in(digits[0]):
+                    yield "card", begin + at, begin + to
 
-    def _proven(self, digits: str, *, alone: bool = True) -> Iterator[str]:
-        """Yield the kinds that the check digits prove; ids only if no digits stand beside them,
-        as short numbers within long ones would often pass by chance."""
-        if not digits:
-            return
+    def _proven(self, digits: str) -> Iterator[str]:
+        """Yield the kinds that the check digits prove."""
         if self._card and is_card(digits):
             yield "card"
-        if alone:
-            for name, (length, check) in self._ids.items():
-                if len(digits) == length and check(digits):
-                    yield name
+        for name, (length, check) in self._ids.items():
+            if len(digits) == length and check(digits):
+                yield name
 
 
 class CallRedaction:
@@ -186,8 +200,8 @@ class CallRedaction:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._removed: set[str] = set()
-        """The digits of removed numbers."""
+        self._removed: dict[str, set[str]] = {}
+        """The digits of removed numbers, by their first `_LEAST`."""
         self._unfinished = ""
         """Digits with which a text has ended: the next one may go on."""
         self._texts_ago = 0
@@ -210,9 +224,9 @@ class CallRedaction:
             spans = [rest]
         parts = list(self._parts(runs, spans)) if self._removed else []
         for begin, end, _ in spans:
-            digits = "".join(each.sign for run in runs_of(text[begin:end]) for each in run)
+            digits = "".join(sign for run in runs_of(text[begin:end]) for sign in run.signs)
             if len(digits) >= _LEAST:
-                self._removed.add(digits)
+                self._remember(digits)
         return replaced(text, _merged([*spans, *parts]))
 
     def data(self, value: Any, depth: int = MOST_DEPTH) -> Any:
@@ -238,6 +252,9 @@ class CallRedaction:
         items = [self.data(item, depth - 1) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
 
+    def _remember(self, digits: str) -> None:
+        self._removed.setdefault(digits[:_LEAST], set()).add(digits)
+
     def _name(self, name: Any) -> Any:
         """Return a name in JSON data as it may be written; each is searched."""
         if not isinstance(name, str):
@@ -247,21 +264,21 @@ class CallRedaction:
     def _rest(self, text: str, all_runs: Sequence[Run]) -> Span | None:
         """Return the digits at the beginning of a text that complete a number whose beginning ended
         one of the texts just before: a caller pauses while reading a card."""
-        runs = [run for run in all_runs if len(run) > 1]
+        runs = [run for run in all_runs if len(run.signs) > 1]
         before, self._texts_ago = self._unfinished, self._texts_ago + 1
         if not runs:
             self._unfinished = before if self._texts_ago <= _PAUSE_TEXTS else ""
             return None
         first, last = runs[0], runs[-1]
-        begins = len(re.findall(r"\w+", text[: first[0].begin])) <= _PAUSE_WORDS
-        ends = not re.search(r"\w", text[last[-1].end :])
-        digits = ["".join(each.sign for each in run) for run in (first, last)]
+        begins = len(re.findall(r"\w+", text[: first.begins[0]])) <= _PAUSE_WORDS
+        ends = not re.search(r"\w", text[last.ends[-1] :])
+        digits = ["".join(run.signs) for run in (first, last)]
         joined = before + digits[0] if begins else ""
         self._unfinished, self._texts_ago = "", 0
         for kind, begin, end in self._redactor.proven(joined):
             if begin < len(before) < end:
-                self._removed.add(joined[begin:end])
-                return first[0].begin, first[end - len(before) - 1].end, kind
+                self._remember(joined[begin:end])
+                return first.begins[0], first.ends[end - len(before) - 1], kind
         if ends:
             whole = joined if first is last and begins else digits[1]
             self._unfinished = whole[-_LONGEST_RUN:]
@@ -270,13 +287,20 @@ class CallRedaction:
     def _parts(self, runs: Iterable[Run], spans: list[Span]) -> Iterator[Span]:
         """Yield the beginnings of removed numbers outside of `spans`."""
         for run in runs:
-            signs = "".join(each.sign for each in run)
-            if any(begin < run[-1].end and run[0].begin < end for begin, end, _ in spans):
+            last = bisect_left(spans, (run.ends[-1],)) - 1
+            if last >= 0 and run.begins[0] < spans[last][1]:
                 continue
-            for removed in self._removed:
-                at = signs.find(removed[:_LEAST])
-                if at >= 0 and removed.startswith(signs[at:][: len(removed)]):
-                    yield run[at].begin, run[-1].end, "number"
+            signs = "".join(run.signs)
+            for at in range(len(signs) - _LEAST + 1):
+                head = signs[at : at + _LEAST]
+                if (
+                    head in self._removed
+                    and signs.find(head) == at
+                    and any(
+                        each.startswith(signs[at : at + len(each)]) for each in self._removed[head]
+                    )
+                ):
+                    yield run.begins[at], run.ends[-1], "number"
                     break
 
 
@@ -333,29 +357,33 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 def runs_of(text: str) -> list[Run]:
     """Return the digits and spelled letters of a text that follow each other."""
-    runs: list[list[_Sign]] = [[]]
+    runs = [run := Run()]
     end, times, tens = 0, 1, False
-    for found in (_TOKEN if len(text) <= LONGEST_SPOKEN else _DIGIT).finditer(text):
+    for found in (_TOKEN if len(text) <= LONGEST_SPOKEN else _DIGITS).finditer(text):
         word = found[0].lower()
-        if len(word) > 1 and word not in _WORDS and word not in _TIMES:
+        if len(word) > 1 and not word.isdecimal() and word not in _WORDS and word not in _TIMES:
             continue
-        run = runs[-1]
-        if run and (found.start() - end > 4 or not _SEPARATOR.fullmatch(text, end, found.start())):
-            run, times, tens = [], 1, False
-            runs.append(run)
+        begin = found.start()
+        if run.signs and (begin - end > 4 or not _SEPARATOR.fullmatch(text, end, begin)):
+            runs.append(run := Run())
+            times, tens = 1, False
         end = found.end()
         if word in _TIMES:
             times = _TIMES[word]
             continue
-        spoken = not word.isdigit()
-        digits = _WORDS.get(word) if spoken else _ascii(word)
-        if tens and digits is not None and spoken and len(digits) == 1 and digits != "0":
-            run[-1] = _Sign(digits, run[-1].begin, end, spoken=True)  # forty-one
+        if not word.isdigit():
+            signs = _WORDS.get(word) or word.upper()
+            if tens and word in _WORDS and len(signs) == 1 and signs != "0":
+                run.signs[-1], run.ends[-1], run.spoken[-1] = signs, end, True  # forty-one
+            else:
+                run.add(signs * times, begin, end)
         else:
-            signs = (digits or word.upper()) * times
-            run += (_Sign(sign, found.start(), end, spoken) for sign in signs)
+            signs = word if word.isascii() else "".join(map(_ascii, word))
+            for _ in range(times - 1):  # double 5
+                run.add_written(signs[0], begin)
+            run.add_written(signs, begin)
         times, tens = 1, word in _TENS_WORDS
-    return [run for run in runs if run]
+    return [run for run in runs if run.signs]
 
 
 def _ascii(digit: str) -> str:
@@ -384,42 +412,40 @@ def _ibans(text: str) -> Iterator[Span]:
 
 def _spelled_ibans(text: str, run: Run, signs: str) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the IBANs in a run. In the country an `o` is a letter, not a zero."""
-    for begin in range(len(run) - 14):
-        country = "".join(
-            sign.sign if sign.sign.isalpha() else text[sign.begin : sign.end].upper()
-            for sign in run[begin : begin + 2]
-        )
-        end = begin + IBAN_LENGTHS.get(country, len(run) + 1)
-        if end <= len(run) and is_iban(country + signs[begin + 2 : end]):
+    letters = [
+        sign if sign.isalpha() else text[begin:end].upper()
+        for sign, begin, end in zip(run.signs, run.begins, run.ends, strict=True)
+    ]
+    for begin in range(len(letters) - 14):
+        country = letters[begin] + letters[begin + 1]
+        end = begin + IBAN_LENGTHS.get(country, len(letters) + 1)
+        if end <= len(letters) and is_iban(country + signs[begin + 2 : end]):
             yield begin, end
 
 
-def _phones(text: str, run: Run, dates: list[tuple[int, int]]) -> Iterator[Span]:
+def _phones(text: str, run: Run, dated: Collection[int]) -> Iterator[Span]:
     """Yield the telephone numbers of a run: digits that only spaces and hyphens separate, or pauses
-    where they are spoken."""
-    parts: list[list[_Sign]] = [[]]
-    for sign in run:
-        if not sign.sign.isdigit() or any(a <= sign.begin < b for a, b in dates):
+    where they are spoken. `dated`: where the dates of the text stand."""
+    parts: list[list[int]] = [[]]
+    for at, begin in enumerate(run.begins):
+        if begin in dated or not run.signs[at].isdigit():
             parts.append([])
             continue
-        part = parts[-1]
-        if part:
-            loose = sign.spoken or part[-1].spoken
-            gap = _SPOKEN if loose else _DIALLED
-            if not gap.fullmatch(text, part[-1].end, max(sign.begin, part[-1].end)):
-                part = []
-                parts.append(part)
-        part.append(sign)
+        if parts[-1] and begin > run.ends[at - 1]:
+            gap = _SPOKEN if run.spoken[at] or run.spoken[at - 1] else _DIALLED
+            if not gap.fullmatch(text, run.ends[at - 1], begin):
+                parts.append([])
+        parts[-1].append(at)
     for part in parts:
-        if not part:
+        if len(part) not in _PHONE:
             continue
-        begin, end = part[0].begin, part[-1].end
+        begin, end = run.begins[part[0]], run.ends[part[-1]]
         if text[begin - 1 : begin] == "(" and ")" in text[begin:end]:
             begin -= 1
         if re.search(r"[^\W\d_]", text[max(0, begin - 1) : begin] + text[end : end + 1]):
             continue  # a part of an id
         plus = text[max(0, begin - 2) : begin].rstrip().endswith("+")
-        if len(part) in _PHONE and (plus or not _counts_thousands(text[begin:end])):
+        if plus or not _counts_thousands(text[begin:end]):
             yield (text.rindex("+", 0, begin) if plus else begin), end, "phone"
 
 
