@@ -132,7 +132,7 @@ class CampaignRunner:
         try:
             while claims and not self._stopping.is_set():
                 await self._call(store, claims.popleft())
-        finally:  # nobody else would call them before the next start
+        finally:  # else they would wait for the next start
             for left in claims:
                 self._unwritten[left.call_id] = self._back(store, left.call_id)
 
