@@ -273,7 +273,8 @@ def test_the_record_of_a_call_hides_all_that_the_live_feed_hides() -> None:
             said = f"<{kind.type}.{each.name}>"
             kinds = {"str": said, "dict": {"said": said}, "list": [said]}
             line[each.name] = kinds.get(str(each.type).partition("[")[0], 1)
-        lines.append(line | ({"ask_id": "a"} if "ask_id" in line else {}))
+        one = {"ask_id": "a", "said_by": ""}  # of one tool, and the caller's own words
+        lines.append(line | {name: one[name] for name in one.keys() & line.keys()})
     history = CallHistory.from_lines(lines)
     hidden = [
         f"<{line['type']}.{name}>"
