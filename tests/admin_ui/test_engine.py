@@ -94,10 +94,10 @@ def test_the_log_is_followed_filtered_and_saved_with_all_else(
     expect(log.get_by_role("row", name="engine_ready")).to_be_visible()
     shoot(page, "engine-log")
     axe(page)
+    page.set_viewport_size({"width": 1000, "height": 480})
     for _ in range(12):
         page.evaluate(RELOAD)
     expect(log.get_by_role("row", name="reloaded").nth(11)).to_be_attached()  # the last of them
-    page.set_viewport_size({"width": 1000, "height": 480})
     log.get_by_role("row").last.focus()
     page.keyboard.press("Home")
     paused = page.get_by_role("status").filter(has_text="Paused")
