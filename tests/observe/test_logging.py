@@ -22,6 +22,10 @@ SECRET = "hunter2-and-more"
 def _restored() -> Iterator[None]:
     root = logging.getLogger()
     level, handlers = root.level, [*root.handlers]
+    for name in ("mcp", "mcp.client"):  # a program that another test ran here may have set them
+        library = logging.getLogger(name)
+        library.disabled = False
+        library.setLevel(logging.NOTSET)
     yield
     root.setLevel(level)
     root.handlers[:] = handlers
