@@ -150,7 +150,7 @@ async def test_old_days_and_dropped_callers_leave_the_file(tmp_path: Path) -> No
     counts.dropped.add(counts.keys("in", KARI, "demo")[0])
     counts.changed = {each for each in counts.changed if each[0][1] != "caller"}
     await store.close()
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
         rows = database.execute("SELECT scope, calls FROM counts ORDER BY scope").fetchall()
     assert rows == [("context", 1), ("total", 1)]
 

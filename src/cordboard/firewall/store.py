@@ -176,5 +176,9 @@ def _open(path: Path) -> sqlite3.Connection:
     private_files.make_folder(path.parent)
     os.close(private_files.open_lock(path))  # so that SQLite keeps it private
     database = sqlite3.connect(path, timeout=BUSY_SECONDS)
-    database.executescript(f"PRAGMA secure_delete=ON; {_TABLES}")
+    try:
+        database.executescript(f"PRAGMA secure_delete=ON; {_TABLES}")
+    except sqlite3.Error:
+        database.close()
+        raise
     return database

@@ -110,11 +110,15 @@ class CampaignStore:
             self._db = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+        except (OSError, sqlite3.Error) as error:
+            raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
+        try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA secure_delete=ON")  # a forgotten number leaves the file
             self._db.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
+            self._db.close()
             raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
         self._db.row_factory = sqlite3.Row
 
