@@ -25,6 +25,7 @@ from bench.report import Report, Summary, Target
 from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.config.sections.firewall import Firewall as FirewallRules
+from cordboard.config.sections.outbound import Outbound
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import TRANSFER, Policy
@@ -267,7 +268,9 @@ def _firewall() -> tuple[list[float], list[float]]:
         ledger = Ledger(writer, Path(folder) / "bench.jsonl", 0.0)
         policy = Policy(FirewallRules.model_validate(_RULES), {"sales": _SALES})
         variables = {"caller_number": "+4791234567", "NAME": "Kari"}
-        guard = CallFirewall(policy, Counts(), ledger, Metrics(), "demo", variables, dict)
+        guard = CallFirewall(
+            policy, Counts(), ledger, Metrics(), "demo", variables, dict, Outbound()
+        )
         tools, transfers = [], []
         for turn in range(ASKS + 200):
             number = f"+4722{turn:06}"
