@@ -150,7 +150,9 @@ class Conversation:
         """The caller's words so far, while they may still change. Not in the ledger."""
         self._floor = Floor()
         self.playout = Playout(media, self._latency.started, self._audio_ended)
-        self.music = WaitingMusic(silence, music, self.playout, self._floor, ledger)
+        self.music = WaitingMusic(
+            silence, music, self.playout, self._floor, ledger, metrics.internal_error
+        )
         self.speech = self._make_speech_queue()
         self.tools = self._make_tools()
         self.confirmation = self._make_confirmation()

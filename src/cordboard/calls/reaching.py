@@ -119,8 +119,8 @@ class Reaching:
         transcribe: Transcribe | None,
         failed: Callable[[BaseException], None],
     ) -> None:
-        """`introduction` says who calls and why. `failed` is called when the judging after the
-        greeting fails by a mistake of ours."""
+        """`introduction` says who calls and why. `failed` is called when the judging fails by a
+        mistake of ours."""
         self._loop = asyncio.get_running_loop()
         self._call = call
         self._introduction = introduction
@@ -129,7 +129,7 @@ class Reaching:
         self._ledger = ledger
         self._transcribe = transcribe
         self._failed = failed
-        self._listening = AnswerListening(transcribe)
+        self._listening = AnswerListening(transcribe, failed)
         self._told: Verdict | None = None
         """The verdict that the ledger has."""
         self._waiting: tuple[Callable[[], bool], asyncio.Future[None]] | None = None
@@ -375,7 +375,7 @@ class Reaching:
     async def _listen_anew(self) -> None:
         """Judge from the beginning: something else will be heard now."""
         await self._listening.close()
-        self._listening = AnswerListening(self._transcribe)
+        self._listening = AnswerListening(self._transcribe, self._failed)
 
     def _stop_hearing(self) -> None:
         if self._sound is not None and self._ear is not None:

@@ -40,14 +40,17 @@ class WaitingMusic:
         playout: Playout,
         floor: Floor,
         ledger: Ledger,
+        failed: Callable[[str], None],
     ) -> None:
-        """`play(music)` begins the line's music (`LineControl.music`), `play("")` ends it."""
+        """`play(music)` begins the line's music (`LineControl.music`), `play("")` ends it. `failed`
+        counts an internal error (`Metrics.internal_error`)."""
         self._after = settings.music_after_ms / 1000
         self._music = settings.music
         self._play = play
         self._playout = playout
         self._floor = floor
         self._ledger = ledger
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._works_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -118,7 +121,8 @@ class WaitingMusic:
             while self._wanted != (self._began is not None):
                 await self._switch_once()
         except Exception as error:  # task border: the agent must be heard in any case
-            log.exception("waiting_music_failed", error=str(error))
+            log.exception("waiting_music_failed", error=repr(error))
+            self._failed("music")
             self._after, self._wanted, self._began = 0.0, False, None
         self._switching = None
         if not self._wanted:

@@ -24,10 +24,16 @@ BYTES_PER_SECOND = 16_000
 class AnswerListening:
     """The ear of one answered call, from `hear` to `close`."""
 
-    def __init__(self, transcribe: Transcribe | None = None) -> None:
-        """Without `transcribe` sound alone decides."""
+    def __init__(
+        self,
+        transcribe: Transcribe | None = None,
+        failed: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
+        """Without `transcribe` sound alone decides. `failed` is called when a recogniser fails by a
+        mistake of ours."""
         self.classifier = AnswerClassifier()
         self._transcribe = transcribe
+        self._failed = failed
         self._sound = bytearray()
         """The sound since the answer, while words may still matter."""
         self._work: asyncio.Task[None] | None = None
@@ -62,6 +68,7 @@ class AnswerListening:
             text = ""
         except Exception as error:  # task border
             log.exception("answer_not_recognised", error=repr(error))
+            self._failed(error)
             text = ""
         self._work = None
         self.classifier.words(text)
