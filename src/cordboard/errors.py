@@ -43,13 +43,20 @@ the narrowest class it can handle; a message never contains a secret.
     ├── EngineUnreachable      a command found no running engine to talk to
     ├── EngineRefused          the running engine answered a command with an error
     ├── HistoryError           the history of calls cannot be read, or a query of it is wrong
-    │   └── IndexUnavailable   the index cannot be read or written now
-    │       └── IndexDamaged   it must be made anew from the ledgers
+    │   ├── IndexUnavailable   the index cannot be read or written now
+    │   │   └── IndexDamaged   it must be made anew from the ledgers
+    │   ├── ErasureIncomplete  an erasure left something, or could not look at some calls
+    │   └── KeyUnusable        an encrypted call cannot be decrypted (also an `OSError`)
+    │       └── KeyMissing     its key is not there: it was erased, or its folder is another one
     ├── NotThere               there is nothing with the requested name
     ├── AccountRefused         an act on accounts is impossible: a taken name, a weak password
     ├── RequestRefused         a request to the admin port is refused, with a status and a code
     ├── StoreUnavailable       a database or file of the admin port cannot be read or written
     ├── ExtraMissing           a requested feature needs an extra that is not installed
+    ├── ClusterError           the cluster's bus, or a message on it, cannot be used
+    │   ├── BusAway            it does not answer; whether it has stored a message is unknown
+    │   ├── RevisionLost       an entry is not as it was when the writer read it
+    │   └── WireUnreadable     a message is not of a version or form that this engine reads
     └── KitError               the test kit (`cordboard_testkit`) cannot do its part
         ├── AsteriskMissing    no Asterisk on this machine to test with
         ├── CallRefused        the far side did not take the call
@@ -162,12 +169,29 @@ class LineGone(LineError):
     """The caller's channel no longer exists."""
 
 
+class CallerStays(LineError):
+    """The engine that was about to hand a call over keeps it: the caller has not been moved."""
+
+
+class CallerEngaged(LineError):
+    """The caller talks with another person, and must not be taken from them."""
+
+
 class LineUnsupported(LineError):
     """This kind of line does not support the requested operation."""
 
 
 class TransferFailed(LineError):
     """The transfer did not happen; the caller is still with the agent."""
+
+
+class CallerNotVerified(TransferFailed):
+    """The destination needs a proof of who the caller is, and they gave none. `by_operator`: a
+    person would have to confirm them."""
+
+    def __init__(self, message: str, *, by_operator: bool) -> None:
+        self.by_operator = by_operator
+        super().__init__(message)
 
 
 class PartyUnreachable(TransferFailed):
@@ -301,8 +325,8 @@ class ChatRefused(CordboardError):
 
 class OutboundRefused(CordboardError):
     """An outbound call is not placed. `reason` is `off`, `unknown_context`, `bad_request`,
-    `not_allowed`, `not_now` (hours or caps of the firewall), `do_not_call`, `busy`, `no_line` or
-    `no_list` (the do-not-call list cannot be read)."""
+    `not_allowed`, `not_now` (hours or caps of the firewall), `do_not_call`, `busy`, `no_line`,
+    `no_list` (the do-not-call list cannot be read) or `no_store` (the call cannot be written)."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -310,7 +334,12 @@ class OutboundRefused(CordboardError):
 
 
 class CampaignRefused(CordboardError):
-    """An act on a campaign is not possible; the text says why."""
+    """An act on a campaign is not possible; the text says why. `field` names the part of the order
+    that is wrong, as the admin port calls it (`name`, `csv`, ...); else it is empty."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
 
 
 class EngineUnreachable(CordboardError):
@@ -337,11 +366,19 @@ class IndexDamaged(IndexUnavailable):
     """The index of calls is damaged; it can be made anew from the ledgers."""
 
 
+class ErasureIncomplete(HistoryError):
+    """Not all that an erasure is about was erased, or looked at; the text says what is missing."""
+
+
 class KeyUnusable(HistoryError, OSError):
     """A call is encrypted, and its key was erased or cannot be decrypted (`privacy.encryption`).
 
     An `OSError`, too: what cannot be decrypted is as unreadable as a bad disk.
     """
+
+
+class KeyMissing(KeyUnusable):
+    """The key of a call is not there: it was erased, or its folder is not the right one."""
 
 
 class NotThere(CordboardError):
@@ -381,6 +418,30 @@ class StoreUnavailable(CordboardError):
 
 class ExtraMissing(CordboardError):
     """A requested feature needs an extra that is not installed."""
+
+
+class ClusterError(CordboardError):
+    """The bus of the cluster, or a message on it, cannot be used."""
+
+
+class BusAway(ClusterError):
+    """The bus does not answer. It may have stored what was sent: read before sending again."""
+
+
+class NodeGone(ClusterError):
+    """Another engine of the cluster does not answer, or no longer."""
+
+
+class RevisionLost(ClusterError):
+    """An entry on the bus is not as it was when the writer read it; nothing was written."""
+
+
+class WireUnreadable(ClusterError):
+    """A message on the bus is not of a version or form that this engine reads."""
+
+
+class WireTooNew(WireUnreadable):
+    """A message of a cluster has a later version than this engine reads."""
 
 
 class KitError(CordboardError):

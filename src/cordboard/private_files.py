@@ -43,6 +43,15 @@ def create(path: Path) -> int:
     return _open(path, os.O_WRONLY | os.O_EXCL)
 
 
+def make_database(path: Path) -> None:
+    """Create the empty file of an SQLite database, if there is none: SQLite would use the umask.
+    One that is there is not opened: closing any descriptor of a file gives up all locks that this
+    process has on it, and the last one who leaves deletes the log of the others
+    (sqlite.org/howtocorrupt.html, 2.2). Raises `OSError`."""
+    if not path.exists():
+        os.close(open_lock(path))
+
+
 def open_lock(path: Path) -> int:
     """Return a descriptor of a file to lock; the file is created if necessary. Raises `OSError`."""
     return _open(path, os.O_RDWR)

@@ -13,7 +13,6 @@ raises `StoreUnavailable` when the database cannot be used.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import sqlite3
 import threading
@@ -134,7 +133,7 @@ class Accounts:
         self._lock = threading.Lock()
         try:
             private_files.make_folder(folder)
-            os.close(private_files.open_lock(self.path))  # SQLite would use the umask
+            private_files.make_database(self.path)
             self._database = sqlite3.connect(
                 self.path, timeout=5, isolation_level=None, check_same_thread=False
             )

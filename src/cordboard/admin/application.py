@@ -43,7 +43,9 @@ from cordboard.admin.endpoint import (
     Scope,
     Takes,
 )
+from cordboard.admin.forwarding import Bridge, answer_of
 from cordboard.admin.guard import SAFE, WEBSOCKET, Arrival, Guard, joined
+from cordboard.admin.other_engines import Place
 from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices
 from cordboard.admin.sockets import INTERNAL, Socket, SocketClosed
@@ -54,6 +56,7 @@ from cordboard.api.gate import SECURITY_HEADERS
 from cordboard.errors import (
     AccountRefused,
     ChatRefused,
+    ClusterError,
     CordboardError,
     IndexUnavailable,
     NotThere,
@@ -170,12 +173,27 @@ class AdminApplication:
             if shown is not None:
                 await shown(scope, receive, send_with_headers)
                 return
+        await self._routed(scope, receive, send_with_headers)
+
+    async def forwarded(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Serve a request of another engine (`admin.forwarded`), which has checked its way and its
+        caller: `scope` has `cordboard.caller`."""
+        scope["app"] = self
+        if scope["type"] == "websocket":
+            await self._serve_socket(WebSocket(scope, receive, send))
+        elif self._answering >= self._most_at_once:
+            await _refusal(_busy(), scope["cordboard.request"])(scope, receive, send)
+        else:
+            await self._routed(scope, receive, send)
+
+    async def _routed(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        request_id: str = scope["cordboard.request"]
         self._answering += 1
         scope["cordboard.place"] = True
         try:
-            await self._router(scope, receive, send_with_headers)
+            await self._router(scope, receive, send)
         except (HTTPException, RequestRefused) as error:  # 404 and 405; a stream without a place
-            await _refusal(_as_refusal(error), request_id)(scope, receive, send_with_headers)
+            await _refusal(_as_refusal(error), request_id)(scope, receive, send)
         finally:
             self._answering -= scope["cordboard.place"]
 
@@ -217,6 +235,8 @@ class AdminApplication:
         changes = endpoint.method not in SAFE or endpoint.frames is not None
         if changes and endpoint.pace is not None:
             self._services.paces.take(endpoint.pace, ask.who.name)
+        if ask.who_node and not endpoint.forwards:
+            raise RequestRefused(403, "forbidden", "this is not for another engine's people")
         self._check_permission(ask)
         if endpoint.asks is not None:
             ask.query = _read(endpoint.asks, _given(request.query_params), "the query")
@@ -226,7 +246,8 @@ class AdminApplication:
             ask.body = await self._body(ask, request)
         await self._check_scope(ask)
         if isinstance(request, WebSocket):
-            self._check_ticket(ask, request)
+            if ask.elsewhere is None:
+                self._check_ticket(ask, request)
         elif endpoint.frames is not None:
             headers = {"Upgrade": "websocket"}
             raise RequestRefused(426, "websocket", "this is a websocket", headers=headers)
@@ -245,6 +266,9 @@ class AdminApplication:
         await self._admit(ask, request)
         if ask.attempt is not None and not ask.attempt.first:
             return await ask.attempt.answer()
+        if ask.elsewhere is not None:
+            path = request.url.path.removeprefix(BASE)
+            return await answer_of(ask, path, request.url.query)
         given = await endpoint.does(ask)
         if endpoint.audit != UNRECORDED and not ask.recorded:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")
@@ -275,9 +299,13 @@ class AdminApplication:
         ask.connection = socket = Socket(websocket)
         try:
             await self._admit(ask, websocket)
-            with self._services.sockets.entry(socket, ask.who.holder, ask.who.rights):
-                await socket.accept(frames.protocol)
-                code, reason = await socket.serve(endpoint.does(ask))
+            who, foreign = ask.who, bool(ask.who_node)
+            with self._services.sockets.entry(socket, who.holder, who.rights, foreign=foreign):
+                if ask.elsewhere is not None:
+                    code, reason = await self._bridged(ask, websocket, frames)
+                else:
+                    await socket.accept(frames.protocol)
+                    code, reason = await socket.serve(endpoint.does(ask))
         except SocketClosed:
             return
         except Exception as error:  # noqa: BLE001 - task border of a socket
@@ -287,6 +315,17 @@ class AdminApplication:
                 return
             code, reason = INTERNAL, str(refused)
         await socket.close(code, reason)
+
+    @staticmethod
+    async def _bridged(ask: Ask, websocket: WebSocket, frames: Frames) -> tuple[int, str]:
+        """Serve a websocket that the engine with the call serves."""
+        bridge, path = Bridge(ask), websocket.url.path.removeprefix(BASE)
+        try:
+            await bridge.open(path, websocket.url.query, websocket.scope["subprotocols"])
+            await ask.socket.accept(frames.protocol)
+            return await ask.socket.serve(bridge.run())
+        finally:
+            await bridge.close()
 
     def _socket_at(self, scope: AsgiScope) -> tuple[Endpoint, Frames, Mapping[str, str]] | None:
         for endpoint, frames, route in self._sockets:
@@ -313,6 +352,9 @@ class AdminApplication:
 
     async def _recognised(self, request: HTTPConnection, arrival: Arrival) -> Caller | None:
         """Return the caller; None without session and key. Raises `RequestRefused`."""
+        given_caller: Caller | None = request.scope.get("cordboard.caller")
+        if given_caller is not None:  # of another engine
+            return given_caller
         accounts, cookie = self._services.accounts, self._cookie_name(arrival)
         token = _cookie(request, cookie)
         given = request.headers.getlist("authorization")
@@ -359,10 +401,14 @@ class AdminApplication:
         if scope is Scope.ALL:
             ask.need_all_contexts()
         if isinstance(scope, Scope):
+            ask.elsewhere = await _of_node(ask)
             return
-        context = scope(ask)
+        ask.elsewhere = await _elsewhere(ask)
+        context = ask.elsewhere.context if ask.elsewhere is not None else scope(ask)
         if isinstance(context, Awaitable):
-            context = await context
+            context = await context  # it may find the call elsewhere, too
+        if context is None and (place := await _kept_elsewhere(ask)) is not None:
+            ask.elsewhere, context = place, place.context
         if context is None or not ask.who.rights.covers(context):
             message = "there is no such thing, or you may not know of it"
             raise RequestRefused(404, "not_there", message)
@@ -443,6 +489,37 @@ class AdminApplication:
         return refused
 
 
+async def _of_node(ask: Ask) -> Place | None:
+    """Return the engine whose history is asked for, if it is another one. Raises `RequestRefused`
+    404 for a node that is not there."""
+    node: str = getattr(ask.query, "node", "")
+    others = ask.services.others
+    if not node or not ask.endpoint.forwards or (others is not None and node == others.door.node):
+        return None
+    if (keeper := ask.services.history()) is not None and keeper.store.node:
+        return None  # a filter: the index has the calls of all nodes
+    place = await others.node(node) if others is not None else None
+    if place is None or ask.who_node:
+        raise RequestRefused(404, "not_there", f"there is no node {node!r} in the cluster")
+    return place
+
+
+async def _kept_elsewhere(ask: Ask) -> Place | None:
+    """Return the other engine that has the files of a call that is over."""
+    others, call_id = ask.services.others, ask.params.get("call_id", "")
+    if others is None or not ask.endpoint.kept or ask.who_node:
+        return None
+    return await others.locate(call_id)
+
+
+async def _elsewhere(ask: Ask) -> Place | None:
+    """Return the other engine that has the call of a request; None if there is none."""
+    others, call_id = ask.services.others, ask.params.get("call_id", "")
+    if others is None or not ask.endpoint.forwards or not call_id or ask.who_node:
+        return None
+    return None if call_id in ask.services.calls() else await others.find(call_id)
+
+
 def _cookie(request: HTTPConnection, name: str) -> str:
     """Return a cookie as it was sent. `Request.cookies` would also decode all quoted ones: 60 kB of
     backslashes from a stranger take 12 s on the event loop (CVE-2024-7592, in Python < 3.12.6).
@@ -515,6 +592,8 @@ def _as_refusal(error: Exception) -> RequestRefused:
         return RequestRefused(404, "not_there", str(error))
     if isinstance(error, AccountRefused):
         return RequestRefused(409, "refused", str(error))
+    if isinstance(error, ClusterError):
+        return RequestRefused(503, "bus_away", str(error), headers={"Retry-After": "2"})
     if isinstance(error, CordboardError):
         return RequestRefused(409, "impossible", str(error))
     return RequestRefused(500, "internal", "an error of the engine; its log has the details")

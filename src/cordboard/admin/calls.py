@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
+from cordboard.admin.live_calls import mask_row
 from cordboard.calls.call import Call, CallState
 from cordboard.calls.transfer.conference import AgentPart
 from cordboard.errors import RequestRefused
 from cordboard.history.masking import masked
 
 _OVER = (CallState.ENDING, CallState.RECORDED)
+_STATES = frozenset(map(str, CallState))
 
 
 class LiveCall(Gives):
@@ -35,6 +37,10 @@ class LiveCall(Gives):
     called_number: str
     cost: float | None
     """So far; null if no price is known."""
+    node: str = ""
+    """Node that has the call; empty without a cluster."""
+    unknown_since: str | None = None
+    """Time since which the node has not answered; null while it answers."""
 
 
 class LiveCalls(Gives):
@@ -66,11 +72,17 @@ class Hangup(Takes):
 
 
 async def list_live(ask: Ask) -> LiveCalls:
-    """List the calls of this moment, the oldest first."""
+    """List the calls of this moment, of all engines of the cluster, the oldest first."""
     rights, now = ask.who.rights, datetime.datetime.now().astimezone()
     personal = rights.may(Permission.PERSONAL)
     live = [call for call in ask.services.calls().values() if rights.covers(call.context_name)]
-    rows = [_row(call, now, personal=personal) for call in live]
+    others = ask.services.others
+    node = others.door.node if others is not None else ""
+    rows = [_row(call, now, node, personal=personal) for call in live]
+    if others is not None:
+        await others.look()
+        found = ask.services.feed.live.rows_elsewhere(rights)
+        rows += [_row_elsewhere(each if personal else mask_row(each), now) for each in found]
     return LiveCalls(
         at=now.isoformat(timespec="milliseconds"),
         calls=sorted(rows, key=lambda row: row.started_at),
@@ -167,7 +179,21 @@ def live_call(ask: Ask) -> Call:
     return call
 
 
-def _row(call: Call, now: datetime.datetime, *, personal: bool) -> LiveCall:
+def _row_elsewhere(row: Mapping[str, Any], now: datetime.datetime) -> LiveCall:
+    """Return the row of another engine's call, from its row in the live feed."""
+    state, cost = row["state"], row["cost"]
+    begun = datetime.datetime.fromisoformat(row["started_at"])
+    same = ("call_id", "context", "provider", "source", "direction", "started_at")
+    numbers = ("caller_number", "caller_name", "called_number", "node", "unknown_since")
+    return LiveCall(
+        **{name: row[name] for name in (*same, *numbers)},
+        state=CallState(state) if state in _STATES else CallState.TALKING,
+        duration_ms=max(0, round((now - begun).total_seconds() * 1000)),
+        cost=float(cost["amount"]) if cost is not None else None,
+    )
+
+
+def _row(call: Call, now: datetime.datetime, node: str, *, personal: bool) -> LiveCall:
     offer = call.offer
     return LiveCall(
         call_id=call.call_id,
@@ -182,6 +208,7 @@ def _row(call: Call, now: datetime.datetime, *, personal: bool) -> LiveCall:
         caller_name=offer.caller_name if personal else "",
         called_number=offer.called_number,
         cost=call.cost,
+        node=node,
     )
 
 
@@ -206,6 +233,7 @@ ENDPOINTS = (
         audit="call.hangup",
         does=hang_up,
         repeatable=True,
+        forwards=True,
     ),
     Endpoint(
         "POST",
@@ -217,6 +245,7 @@ ENDPOINTS = (
         audit="call.transfer",
         does=transfer,
         repeatable=True,
+        forwards=True,
     ),
     Endpoint(
         "POST",
@@ -228,6 +257,7 @@ ENDPOINTS = (
         audit="call.takeover",
         does=take_over,
         repeatable=True,
+        forwards=True,
     ),
     Endpoint(
         "POST",
@@ -239,5 +269,6 @@ ENDPOINTS = (
         audit="call.conference",
         does=confer,
         repeatable=True,
+        forwards=True,
     ),
 )

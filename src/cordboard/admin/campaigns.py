@@ -29,7 +29,7 @@ from cordboard.admin.endpoint import (
     Takes,
 )
 from cordboard.admin.history import exported
-from cordboard.admin.outbound import context_of_body, has_campaigns, with_campaigns
+from cordboard.admin.outbound import context_of_body, has_campaigns, invalid, with_campaigns
 from cordboard.errors import CampaignRefused, RequestRefused
 from cordboard.history.export import written
 from cordboard.history.masking import masked
@@ -63,6 +63,9 @@ class Campaign(Gives):
     consent: str
     people: dict[str, int]
     """Number of people by how far they are: `pending`, `claimed`, `dialling`, and outcomes."""
+    waits: str
+    """Reason why a running campaign places no calls now, such as its hours or a cap of the
+    firewall; empty if there is none."""
 
 
 class Campaigns(Gives):
@@ -207,7 +210,7 @@ async def new_campaign(ask: Ask) -> NewCampaignMade:
         try:
             made = await ask.services.run(work)
         except CampaignRefused as error:
-            raise RequestRefused(422, "invalid", str(error)) from None
+            raise invalid(error, error.field) from None
     return NewCampaignMade(people=made.people, left_out=made.left_out, broken=broken)
 
 
@@ -277,6 +280,7 @@ def _shown(status: Mapping[str, Any]) -> Campaign:
         state=status["state"],
         created=iso_time(status["created"]),
         people=status["people"],
+        waits=status["waits"],
         **status["settings"],
     )
 

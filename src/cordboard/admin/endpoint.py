@@ -27,6 +27,7 @@ from cordboard.accounts.rights import Permission, Rights
 from cordboard.accounts.store import Key, Session
 from cordboard.admin.first_answers import Attempt
 from cordboard.admin.guard import Arrival
+from cordboard.admin.other_engines import Place
 from cordboard.admin.pace import CHANGE, Pace
 from cordboard.admin.services import AdminServices
 from cordboard.admin.sockets import Socket
@@ -176,10 +177,16 @@ class Caller:
     token: str = field(default="", repr=False)
     """Of the session."""
     key: Key | None = None
+    node: str = ""
+    """Node of the engine at which they are signed in, if it is another one."""
+    foreign: str = ""
+    """`holder` of a caller of another engine."""
 
     @property
     def holder(self) -> str:
         """The session or key, as one word. It opens nothing, and outlives an elevation."""
+        if self.node:
+            return self.foreign
         if self.session is not None:
             return f"session:{self.session.id}"
         return f"key:{self.key.id if self.key is not None else ''}"
@@ -204,6 +211,8 @@ class Ask:
     """The context that the request is about, if it is about one."""
     subject: Any = None
     """Set by the endpoint's scope: the call that the request is about, for the handler."""
+    elsewhere: Place | None = None
+    """The other engine that has the call; the request is carried out there."""
     method: str = "GET"
     """`HEAD` too, for an endpoint of GET: the answer's body is not sent then."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -229,6 +238,11 @@ class Ask:
         if self.caller is None:
             raise RequestRefused(401, "signed_out", "sign in first")
         return self.caller
+
+    @property
+    def who_node(self) -> str:
+        """Node at which the caller is signed in, if it is another one; empty otherwise."""
+        return self.caller.node if self.caller is not None else ""
 
     @property
     def socket(self) -> Socket:
@@ -264,12 +278,12 @@ class Ask:
         facts: dict[str, Any] = {
             "who": caller.name if caller is not None else "",
             "role": caller.role if caller is not None else "",
-            "via": "" if caller is None else "key" if caller.key else "session",
+            "via": "" if caller is None else _way(caller),
             "action": self.endpoint.audit,
             "on": "/".join(self.params.values()) or (self.body.subject() if self.body else ""),
             "client": self.arrival.client,
             "context": self.context,
-            "detail": self.body.facts() if self.body is not None else {},
+            "detail": (self.body.facts() if self.body is not None else {}) | self._nodes(),
             "request": self.request,
         }
         entry = AuditEntry(**(facts | differs))
@@ -278,6 +292,12 @@ class Ask:
         if entry.result == "done":
             self.done = seq, entry
 
+    def _nodes(self) -> dict[str, str]:
+        """Return the other node that takes part, for the audit."""
+        if self.elsewhere is not None:
+            return {"on_node": self.elsewhere.node}
+        return {"from_node": self.who_node} if self.who_node else {}
+
     async def record_failure(self, why: str) -> None:
         """Add to the last line of the audit that its act has failed. Raises `StoreUnavailable`."""
         if self.done is None:
@@ -285,6 +305,10 @@ class Ask:
         seq, entry = self.done
         failed = replace(entry, result="failed", detail={"of": seq, "why": why})
         await self.services.run(self.services.audit.append, failed)
+
+
+def _way(caller: Caller) -> Literal["session", "key", "node"]:
+    return "node" if caller.node else "key" if caller.key else "session"
 
 
 OneContext: TypeAlias = Callable[[Ask], str | Awaitable[str | None] | None]
@@ -326,6 +350,12 @@ class Endpoint:
     decides."""
     most_bytes: int = 1024 * 1024
     """Bytes of the body."""
+    forwards: bool = False
+    """True if it may be asked for at any engine of a cluster: the one that has the call serves
+    it."""
+    kept: bool = False
+    """True if it `forwards`, and is about what is left of a call: an engine that has its files
+    serves it."""
     repeatable: bool = False
     """True if the header `Idempotency-Key` is honoured: a repeated request gets the first one's
     answer, and does nothing."""

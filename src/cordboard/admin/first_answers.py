@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -36,6 +37,8 @@ class Attempt:
 
     first: bool
     """It is the one that acts."""
+    id: str
+    """A UUID of this caller, path, key and body: the same again after a restart."""
     _result: asyncio.Future[tuple[int, bytes] | None]
     _forget: Callable[[], None]
 
@@ -75,6 +78,8 @@ class FirstAnswers:
             message = f"Idempotency-Key: expected 1 to {MOST_KEY} characters"
             raise RequestRefused(422, "invalid", message)
         now, digest = self.clock(), sha256(content.encode()).digest()
+        named = "\0".join((*place, digest.hex()))
+        request = str(uuid.UUID(bytes=sha256(named.encode()).digest()[:16], version=4))
         while self._kept and next(iter(self._kept.values()))[0] <= now:
             del self._kept[next(iter(self._kept))]
         known = self._kept.get(place)
@@ -82,13 +87,13 @@ class FirstAnswers:
             if known[1] != digest:
                 message = "Idempotency-Key: it was sent with another body before"
                 raise RequestRefused(422, "invalid", message)
-            return Attempt(False, known[2], lambda: None)
+            return Attempt(False, request, known[2], lambda: None)
         result: asyncio.Future[tuple[int, bytes] | None]
         result = asyncio.get_running_loop().create_future()
         self._kept[place] = (now + SECONDS, digest, result)
         if len(self._kept) > MOST:
             del self._kept[next(iter(self._kept))]
-        return Attempt(True, result, lambda: self._drop(place, result))
+        return Attempt(True, request, result, lambda: self._drop(place, result))
 
     def _drop(self, place: Place, result: asyncio.Future[tuple[int, bytes] | None]) -> None:
         known = self._kept.get(place)

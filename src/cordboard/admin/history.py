@@ -29,14 +29,15 @@ from cordboard.admin.endpoint import (
     Takes,
     lacks,
 )
+from cordboard.admin.other_engines import Place
 from cordboard.calls.history import find as find_ledger
 from cordboard.errors import HistoryError, RequestRefused
-from cordboard.firewall.numbers import caller_of
+from cordboard.firewall.numbers import caller_of, written_forms
 from cordboard.firewall.store import forget_caller
 from cordboard.history.bundle import bundle
 from cordboard.history.call_files import read_ledger
 from cordboard.history.call_record import CallOnDisk, CallRecord, read_call, refused_offer
-from cordboard.history.erasure import Erasure, ErasurePlan
+from cordboard.history.erasure import Erasure, ErasureCertificate, ErasurePlan
 from cordboard.history.export import Format, all_rows, export
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.ledger_rows import REFUSED
@@ -76,6 +77,10 @@ _Whole = Annotated[int | None, Field(ge=0, lt=10**15)]
 
 class Filters(Takes):
     """As `docs/history.md` describes them. Those of one key are alternatives."""
+
+    node: str = Field("", max_length=63)
+    """Node whose history it is; left out: that of the engine that answers, or of all nodes if they
+    share the index."""
 
     text: _Text = None
     who: Literal["caller", "agent"] | None = None
@@ -124,11 +129,22 @@ class CallPage(Gives):
     took_ms: int
     up_to_date: bool
     """False while the index is made, or cannot be brought up to date: calls may be missing."""
+    unreadable: int
+    """Calls that cannot be read: they are missing, or as they were before."""
+    searched_to_ms: int | None
+    """Start of the last encrypted call that was opened to find these rows, ms since 1970: older
+    ones are looked at for the next page, and this one may have few rows or none. None if all were
+    looked at, or none had to be opened."""
 
 
 class CallFacets(Gives):
     facets: dict[str, dict[str, int]]
     """Number of calls by filter and value; each filter is counted as if it were not set."""
+    partial: bool
+    """True if encrypted calls are not counted, because they would all have to be opened for the
+    words, or for the beginning of the number."""
+    shared: bool
+    """True if the index is that of all nodes of the cluster: `node` is then a filter."""
 
 
 class RecordedCall(Gives):
@@ -225,6 +241,17 @@ class Erased(Gives):
     """Offers that were refused."""
     running: list[str]
     """Calls that have not ended. They are left out: try again afterwards."""
+    unreadable: list[str]
+    """Files that cannot be read, so that their calls may be among those of the number. The erasure
+    is not complete until they are read, or erased by their ids."""
+    problem: str
+    """Reason why the erasure is not complete; empty if it is, and for a dry run."""
+    elsewhere: dict[str, int | None]
+    """Calls that other nodes of the cluster have, by node: they are not erased here, do it there.
+    None: their calls are encrypted and cannot be looked at here."""
+    others: list[str]
+    """Other forms of the number, such as `22000001` for `+4722000001`, by which there are calls,
+    perhaps of the same person. They are not among these: erase them by that form."""
     certificate: str = ""
     """Id of the certificate, in the folder `certificates` of the calls; empty: nothing was done."""
 
@@ -259,24 +286,58 @@ async def from_disk(
 
 
 async def context_of_call(ask: Ask) -> str | None:
-    """Find the call or refused offer that the path names, live or not; the scope of an endpoint."""
-    call_id = ask.params["call_id"]
+    """Find the call or refused offer that the path names, live or not; the scope of an endpoint.
+    One of another node, in an index that all share, is served there."""
+    call_id, keeper = ask.params["call_id"], keeper_of(ask)
     is_live = call_id in ask.services.calls()
-    row: CallRow | None = await from_disk(ask, _row_of, keeper_of(ask), call_id, is_live)
+    shared = bool(keeper.store.node)
+    only_here = shared and (bool(ask.who_node) or is_live)
+    row: CallRow | None = None
+    if only_here or (shared and not ask.endpoint.forwards):  # such as erasing: first our own part
+        row = await from_disk(ask, _row_of, keeper, call_id, is_live, here=True)
+    if row is None and not only_here:
+        row = await from_disk(ask, _row_of, keeper, call_id, is_live)
     ask.subject = row
-    return row.context if row is not None else None
+    if row is None:
+        return None
+    if row.node != keeper.store.node and ask.who.rights.covers(row.context):
+        ask.elsewhere = await _place_of(ask, row)
+    return row.context
 
 
-def _row_of(keeper: IndexKeeper, call_id: str, is_live: bool) -> CallRow | None:
-    """Return the newest call of an id. One that has just begun may not be in the index yet."""
-    found = keeper.store.find(CallQuery(id=call_id), 1).rows
+async def _place_of(ask: Ask, row: CallRow) -> Place:
+    """Return the engine that has the files of a call. Raises `RequestRefused` 409 for what only
+    that engine does for its own people, 503 if it is away."""
+    if not ask.endpoint.forwards:
+        message = f"the call is on node {row.node}: do it there"
+        raise RequestRefused(409, "on_other_node", message)
+    others = ask.services.others
+    place = await others.node(row.node) if others is not None else None
+    if place is None:
+        message = f"the files of the call are on node {row.node}, which is away"
+        raise RequestRefused(503, "node_gone", message, headers={"Retry-After": "2"})
+    return replace(place, context=row.context)
+
+
+def _row_of(
+    keeper: IndexKeeper, call_id: str, is_live: bool, *, here: bool = False
+) -> CallRow | None:
+    """Return the newest call of an id, `here`: only of this node. Of one that moved, where it went
+    on, if that is on record. One that has just begun may not be in the index yet."""
+    query = CallQuery(id=call_id)
+    if here:
+        query = replace(query, columns={"node": frozenset({keeper.store.node})})
+    found = keeper.store.find(query, 1).rows
+    if not found and keeper.store.node:
+        found = keeper.store.find(replace(query, moved=True), 1).rows
     if found or not is_live:
         return found[0] if found else None
     ledger = find_ledger(keeper.directory, call_id)
     if ledger is None:
         return None
     file = str(ledger.relative_to(keeper.directory))
-    return read_call(keeper.directory, file, keeper.vault).row
+    row = read_call(keeper.directory, file, keeper.vault).row
+    return replace(row, node=keeper.store.node)
 
 
 async def context_of_ledger(ask: Ask) -> str | None:
@@ -365,6 +426,8 @@ async def list_calls(ask: Ask) -> CallPage:
         next=page.next,
         took_ms=round((time.monotonic() - began) * 1000),
         up_to_date=keeper.up_to_date,
+        unreadable=keeper.unreadable,
+        searched_to_ms=page.searched_to_ms,
     )
 
 
@@ -373,7 +436,11 @@ async def count_calls(ask: Ask) -> CallFacets:
     keeper = keeper_of(ask)
     query = await _query(ask, keeper)
     found: Facets = await ask.services.run(keeper.store.facets, query)
-    return CallFacets(facets={name: dict(values) for name, values in found.items()})
+    return CallFacets(
+        facets={name: dict(values) for name, values in found.items()},
+        partial=await ask.services.run(keeper.store.leaves_out, query),
+        shared=bool(keeper.store.node),
+    )
 
 
 async def export_calls(ask: Ask) -> Response:
@@ -392,7 +459,8 @@ async def _query(ask: Ask, keeper: IndexKeeper) -> CallQuery:
     """Return the query that the filters mean, within the caller's scope. Raises `RequestRefused`
     422, and 403 for filters that reveal what the caller may not see."""
     given: dict[str, Sequence[str]] = {}
-    for name in Filters.model_fields:
+    left_out = {"node"} if not (keeper.store.node and ask.query.node) else set()
+    for name in Filters.model_fields.keys() - left_out:
         value = getattr(ask.query, name)
         if value is not None:
             given[name] = value if isinstance(value, list) else [str(value)]
@@ -434,6 +502,7 @@ async def show_call(ask: Ask) -> RecordedCall:
     ask.unchanged(f"{state}-{personal:d}{live:d}")
     found = await call_on_disk(ask)
     call = await ask.services.run(found.record, personal=personal)
+    call = replace(call, row=replace(call.row, node=row.node))
     context = ask.services.config().contexts.get(row.context)
     kept_days = context.recording.keep_days if context is not None else None
     return RecordedCall(call=call, live=live, personal=personal, recording_kept_days=kept_days)
@@ -586,23 +655,25 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
     erasure = Erasure(keeper.directory, keeper.store, keeper.catch_up, keeper.vault)
     config = ask.services.config()
 
-    def work() -> tuple[ErasurePlan, str]:
+    def work() -> tuple[ErasurePlan, list[str], ErasureCertificate | None]:
         plan = erasure.of_call(of) if kind == "call" else erasure.of_number(of)
+        forms = written_forms(of, config.firewall.country) if kind == "number" else ()
+        others = erasure.others_of(forms)
         if plan.running and kind == "call" and not plan.ledgers:
             message = "the call has not ended; erase it afterwards"
             raise RequestRefused(409, "not_ended", message)
         if dry_run:
-            return plan, ""
+            return plan, others, None
         if kind == "number":  # before the calls: it may be refused, and then no call is erased
             caller = caller_of(of, config.firewall.country)
             ask.services.views.forget(of)
             forget_caller(config.admin.ui.data, caller)
             forget_person(config.outbound.campaigns, caller)
-        certificate = erasure.carry_out(plan, ask.who.name, number_removed=kind == "number")
-        return plan, certificate.id
+        proof = erasure.carry_out(plan, ask.who.name, number_removed=kind == "number")
+        return plan, others, proof
 
     try:
-        plan, certificate = await from_disk(ask, work)
+        plan, others, certificate = await from_disk(ask, work)
     except HistoryError as error:
         if type(error) is HistoryError:
             raise RequestRefused(404, "not_there", str(error)) from None
@@ -616,12 +687,20 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
         files=len(plan.files),
         refused=list(plan.refused),
         running=list(plan.running),
-        certificate=certificate,
+        unreadable=list(plan.unreadable),
+        elsewhere=dict(plan.elsewhere),
+        others=others,
+        problem=certificate.problem if certificate is not None else "",
+        certificate=certificate.id if certificate is not None else "",
     )
 
 
 def _get(path: str, does: Any, gives: Any, **more: Any) -> Endpoint:
     facts = {"may": Permission.CALLS_READ, "audit": UNRECORDED, "takes": None} | more
+    facts["forwards"] = "{call_id}" in path or "node" in getattr(
+        facts.get("asks"), "model_fields", ()
+    )
+    facts["kept"] = "{call_id}" in path
     return Endpoint("GET", path, does=does, gives=gives, **facts)
 
 
@@ -635,6 +714,8 @@ def _put(path: str, does: Any, takes: type[Takes], audit: str) -> Endpoint:
         gives=NotesNow,
         audit=audit,
         does=does,
+        forwards=True,
+        kept=True,
     )
 
 

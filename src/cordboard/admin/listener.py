@@ -17,9 +17,12 @@ import structlog
 from cordboard.accounts.audit import AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.application import BASE, AdminApplication
+from cordboard.admin.cluster_door import ClusterDoor
 from cordboard.admin.config_process import ConfigFile, ConfigProcess
+from cordboard.admin.forwarded import ForwardedRequests
 from cordboard.admin.guard import Guard
 from cordboard.admin.oidc_session import CALLBACK
+from cordboard.admin.other_engines import OtherEngines
 from cordboard.admin.pace import Paces
 from cordboard.admin.page import Page
 from cordboard.admin.services import AdminServices, Editing
@@ -45,6 +48,7 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import ListenError
+from cordboard.firewall.usage import CapUsage
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.views import Views
 from cordboard.observe.logging import KeptLog
@@ -74,6 +78,8 @@ class EngineParts:
     providers: ProviderDesk
     browser: BrowserCalls
     outbound: OutboundCalls
+    caps: Callable[[], Sequence[CapUsage]]
+    """Returns the firewall's caps, and their usage now."""
     runs: TrialRuns | None
     chats: ChatSessions
     config: Callable[[], Config]
@@ -91,6 +97,8 @@ class EngineParts:
     load_level: Callable[[], int]
     flush_ledgers: Callable[[], None]
     log: KeptLog | None
+    cluster: ClusterDoor | None
+    """None: the engine is alone."""
 
 
 class AdminListener:
@@ -129,6 +137,7 @@ class AdminListener:
             examples=await asyncio.to_thread(self._open_examples),
             browser=parts.browser,
             outbound=parts.outbound,
+            caps=parts.caps,
             runs=parts.runs,
             chats=parts.chats,
             config=parts.config,
@@ -155,6 +164,9 @@ class AdminListener:
         parts.alarms.listeners.add(services.feed.wake)
         page = await asyncio.to_thread(Page.read)
         application = AdminApplication(ENDPOINTS, services, Guard(settings), page)
+        if (door := parts.cluster) is not None:
+            services.others = OtherEngines(door, services.feed.live, parts.internal_error)
+            door.take_requests(ForwardedRequests(application))
         self._server = HttpServer(
             settings,
             application,
@@ -170,6 +182,9 @@ class AdminListener:
         server, services = self._server, self._services
         self._services = None
         if services is not None:
+            if services.others is not None:
+                services.others.door.take_requests(None)
+                services.others.close()
             self._parts.listeners.remove(services.feed.take)
             self._parts.alarms.listeners.discard(services.feed.wake)
             await services.sockets.close()

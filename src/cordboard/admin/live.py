@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Literal
 
@@ -35,17 +35,18 @@ from cordboard.admin.endpoint import (
     Takes,
 )
 from cordboard.admin.engine import EngineState, LogLevel, kept_log, state_for
+from cordboard.admin.forwarding import Relay
 from cordboard.admin.insights import AlarmStates, alarms_for
-from cordboard.admin.live_feed import Feed
+from cordboard.admin.live_feed import PROTOCOL, Feed
 from cordboard.admin.live_topics import Events, LogLines, Missed, Rows, State, Topic
 from cordboard.admin.mcp import Servers, servers_for
+from cordboard.admin.other_engines import OtherEngines
 from cordboard.admin.pace import Pace
 from cordboard.admin.sockets import INTERNAL, TOO_SLOW, SocketClosed
 from cordboard.api.answers import to_json
 from cordboard.calls.recording.call_recording import RecordingState
 from cordboard.errors import RequestRefused, StoreUnavailable
 
-PROTOCOL = "cordboard.live.v1"
 MOST_TOPICS = 32
 """Subscriptions of one viewer."""
 MOST_MISSED = 3
@@ -127,6 +128,11 @@ class LiveRow(BaseModel):
     """Destination of the transfer whose human is on the line now; empty: none."""
     operator: str
     """Destination from which an operator has joined the call; empty: none."""
+    node: str
+    """Node that has the call; empty without a cluster."""
+    unknown_since: str | None
+    """Time since which the node has not answered, so that the call may have changed; None while it
+    answers."""
 
 
 class LiveFrame(Gives):
@@ -162,6 +168,8 @@ class Viewer:
         self._ask = ask
         self._topics: dict[int, Topic] = {}
         self._missed: deque[float] = deque(maxlen=MOST_MISSED)
+        self._others = ExitStack()
+        """Has the other engines followed, for the topic `calls`."""
         self.wake = asyncio.Event()
         self.calls: set[str] = set()
         """Ids of the calls that are followed, and were."""
@@ -187,6 +195,7 @@ class Viewer:
         """End all topics."""
         for which in [*self._topics]:
             self.unsubscribe(which)
+        self._others.close()
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Yield each frame when the one before it has gone out, and an empty one after a while of
@@ -226,7 +235,10 @@ class Viewer:
         if wanted.topic == "calls":
             self._ask.need(Permission.CALLS_READ)
             self._feed.live.refresh()
-            return Rows(self._feed.live, rights, self._feed.cache)
+            own = bool(self._ask.who_node)
+            if services.others is not None and not own:
+                self._others.enter_context(services.others.viewing())
+            return Rows(self._feed.live, rights, self._feed.cache, own)
         if wanted.topic == "call":
             return await self._events(wanted)
         if wanted.topic == "log":
@@ -253,6 +265,8 @@ class Viewer:
         ask = self._ask
         ask.need(Permission.CALLS_READ)
         facts = self._feed.live.facts(wanted.call)
+        if facts is None and ask.services.others is not None and not ask.who_node:
+            return await self._relayed(ask.services.others, wanted)
         if facts is None or not ask.who.rights.covers(facts.call.context_name):
             raise RequestRefused(404, "not_there", "there is no such live call")
         is_own = ask.services.browser.is_call_of(wanted.call, ask.who.name)
@@ -262,6 +276,19 @@ class Viewer:
             await ask.record(action="call.watched", on=wanted.call, context=context)
         self.calls.add(wanted.call)
         return Events(facts, ask.services, personal or is_own, wanted.from_ms, wanted.after)
+
+    async def _relayed(self, others: OtherEngines, wanted: Subscribe) -> Topic:
+        """Follow a call of another engine, which masks it and has a line in its audit, too."""
+        ask, place = self._ask, await others.find(wanted.call)
+        if place is None or not ask.who.rights.covers(place.context):
+            raise RequestRefused(404, "not_there", "there is no such live call")
+        if ask.who.rights.may(Permission.PERSONAL):
+            detail = {"on_node": place.node}
+            await ask.record(
+                action="call.watched", on=wanted.call, context=place.context, detail=detail
+            )
+        subscribe = wanted.model_dump(mode="json", exclude={"id", "op"})
+        return Relay(ask, place, subscribe, self.wake.set)
 
 
 async def watch(ask: Ask) -> None:
@@ -367,6 +394,7 @@ ENDPOINTS = (
         gives=Frames(PROTOCOL, (Subscribe, Unsubscribe), (LiveFrame,)),
         audit=UNRECORDED,
         does=watch,
+        forwards=True,
     ),
     Endpoint(
         "GET",

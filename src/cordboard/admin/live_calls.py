@@ -7,7 +7,7 @@ words, waits and tools are counted from the events, at a few microseconds each.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Any
@@ -259,11 +259,18 @@ class LiveCalls:
         self._calls = calls
         self._facts: dict[str, CallFacts] = {}
         self._shown: dict[str, _Shown] = {}
-        self._gone: deque[tuple[int, str, str]] = deque(maxlen=MOST_GONE)
+        self._gone: deque[tuple[int, str, str, bool]] = deque(maxlen=MOST_GONE)
+        """Version, call and context; True if another engine goes on with it."""
         self._forgotten = 0
         """Version of the last ended call that `_gone` has dropped."""
         self.version = 0
         """Number of the last change of any row."""
+        self.node = ""
+        """Name of this node; empty if the engine is alone."""
+        self._elsewhere: dict[str, str] = {}
+        """Instances that have the shown calls of other engines."""
+        self._others: dict[str, dict[str, dict[str, Any]]] = {}
+        """Rows of the other engines, by instance and call."""
         self.on_event: Callable[[str], None] = lambda _: None
         """Called with the id of a followed call that has a new event."""
 
@@ -286,6 +293,82 @@ class LiveCalls:
         if facts.over:
             del self._facts[call_id]
 
+    def elsewhere(self, call_id: str) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the engine that has a call, and its row; None if it is not another one's."""
+        instance, shown = self._elsewhere.get(call_id), self._shown.get(call_id)
+        return None if instance is None or shown is None else (instance, shown.fields)
+
+    def rows_elsewhere(self, rights: Rights) -> list[dict[str, Any]]:
+        """Return the rows of the other engines' calls within a scope."""
+        shown = {call_id: self._shown[call_id] for call_id in self._elsewhere}
+        return [
+            {"call_id": call_id, **each.fields}
+            for call_id, each in shown.items()
+            if rights.covers(each.context)
+        ]
+
+    def take_elsewhere(
+        self,
+        instance: str,
+        rows: Mapping[str, Mapping[str, Any]],
+        *,
+        whole: bool = False,
+        gone: Collection[str] = (),
+    ) -> None:
+        """Take the changed fields of another engine's calls; `whole`: it has no others."""
+        version, kept = self.version + 1, self._others.setdefault(instance, {})
+        ended = [each for each in kept if each in gone or (whole and each not in rows)]
+        for call_id, row in rows.items():
+            fields = {name: value for name, value in row.items() if name != "call_id"}
+            kept[call_id] = {**kept.get(call_id, {}), **fields}
+            if call_id not in self._facts:  # else it is ours: the other one may have it soon
+                self._show(call_id, instance, kept[call_id], version)
+        for call_id in ended:
+            del kept[call_id]
+            if self._elsewhere.get(call_id) == instance:
+                del self._elsewhere[call_id]
+                self._drop(call_id, version)
+
+    def doubt(self, instance: str, since: str) -> None:
+        """The calls of another engine may have changed `since` then: it does not answer."""
+        rows = {
+            call_id: {"unknown_since": since}
+            for call_id, row in self._others.get(instance, {}).items()
+            if row["unknown_since"] is None
+        }
+        self.take_elsewhere(instance, rows)
+
+    def _show(self, call_id: str, instance: str, fields: dict[str, Any], version: int) -> None:
+        """Show the row of another engine's call."""
+        known = self._shown.get(call_id)
+        if known is None:
+            changed, context = dict.fromkeys(fields, version), str(fields.get("context", ""))
+            self._shown[call_id] = _Shown(context, fields, changed, version, ())
+        else:
+            before = known.fields
+            differs = [
+                name for name in fields if name not in before or before[name] != fields[name]
+            ]
+            known.changed.update(dict.fromkeys(differs, version))
+            known.fields, known.version, known.moment = fields, version, ()
+        self._elsewhere[call_id] = instance
+        self.version = version
+
+    def _drop(self, call_id: str, version: int) -> None:
+        """Remove the row of a call that is over here; another engine may go on with it."""
+        if len(self._gone) == MOST_GONE:
+            self._forgotten = self._gone[0][0]
+        other = next((name for name, rows in self._others.items() if call_id in rows), "")
+        self._gone.append((version, call_id, self._shown[call_id].context, bool(other)))
+        if other:
+            self._show(call_id, other, self._others[other][call_id], version)
+        else:
+            del self._shown[call_id]
+        self.version = version
+
+    def _row(self, facts: CallFacts) -> dict[str, Any]:
+        return facts.row() | {"node": self.node, "unknown_since": None}
+
     def facts(self, call_id: str) -> CallFacts | None:
         """Return the facts of a call; None if it is over."""
         return self._facts.get(call_id)
@@ -297,39 +380,43 @@ class LiveCalls:
         for call_id, facts in [*self._facts.items()][part::parts]:
             moment, shown = facts.moment(), self._shown.get(call_id)
             if shown is None:
-                row = facts.row()
+                row = self._row(facts)
                 changed = dict.fromkeys(row, version)
                 context = facts.call.context_name
                 self._shown[call_id] = _Shown(context, row, changed, version, moment)
                 self.version = version
             elif moment != shown.moment:
-                row, shown.moment = facts.row(), moment
-                differs = [name for name, value in row.items() if value != shown.fields[name]]
+                row, shown.moment = self._row(facts), moment
+                self._elsewhere.pop(call_id, None)  # it has come here
+                known = shown.fields
+                differs = [n for n, value in row.items() if n not in known or value != known[n]]
                 if differs:
                     shown.changed.update(dict.fromkeys(differs, version))
                     shown.fields, shown.version = row, version
                     self.version = version
-        for call_id in self._shown.keys() - self._facts.keys():
-            if len(self._gone) == MOST_GONE:
-                self._forgotten = self._gone[0][0]
-            self._gone.append((version, call_id, self._shown.pop(call_id).context))
-            self.version = version
+        for call_id in self._shown.keys() - self._facts.keys() - self._elsewhere.keys():
+            self._drop(call_id, version)
         return self.version == version
 
-    def changes(self, since: int, rights: Rights) -> tuple[list[dict[str, Any]], list[str]] | None:
+    def changes(
+        self, since: int, rights: Rights, *, own: bool = False
+    ) -> tuple[list[dict[str, Any]], list[str]] | None:
         """Return the changed fields of the rows within a scope, and the ended calls, after a
-        version; None if that was too long ago. Of version 0: everything."""
+        version; None if that was too long ago. Of version 0: everything. `own`: without the rows of
+        other engines."""
         if since and since < self._forgotten:
             return None
         rows = [
             {"call_id": call_id}
             | {name: shown.fields[name] for name, at in shown.changed.items() if at > since}
             for call_id, shown in self._shown.items()
-            if shown.version > since and rights.covers(shown.context)
+            if shown.version > since
+            and rights.covers(shown.context)
+            and not (own and call_id in self._elsewhere)
         ]
         gone = [
             call_id
-            for version, call_id, context in self._gone
-            if version > since and rights.covers(context)
+            for version, call_id, context, goes_on in self._gone
+            if version > since and rights.covers(context) and (own or not goes_on)
         ]
         return rows, gone if since else []

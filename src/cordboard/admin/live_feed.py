@@ -13,6 +13,7 @@ from cordboard.admin.live_calls import LiveCalls
 from cordboard.calls.call import Call
 from cordboard.calls.events import LedgerEvent
 
+PROTOCOL = "cordboard.live.v1"
 TICK_SECONDS = 0.25
 """Time between two frames of rows."""
 PARTS = 8

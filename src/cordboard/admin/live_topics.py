@@ -51,6 +51,8 @@ class Rows:
     rights: Rights
     cache: dict[Any, bytes]
     """Ready frames of the present version: viewers with the same rights share them."""
+    own: bool = False
+    """True: without the calls of other engines."""
     over: bool = False
     _seen: int | None = None
     _restart: bool = False
@@ -59,7 +61,7 @@ class Rows:
         seen, version = self._seen, self.live.version
         if seen == version:
             return None
-        key = (seen, version, self.rights, self._restart)
+        key = (seen, version, self.rights, self._restart, self.own)
         frame = self.cache.get(key)
         if frame is None:
             frame = self.cache[key] = self._frame(seen, version)
@@ -67,7 +69,7 @@ class Rows:
         return frame or None
 
     def _frame(self, seen: int | None, version: int) -> bytes:
-        changes = self.live.changes(seen or 0, self.rights)
+        changes = self.live.changes(seen or 0, self.rights, own=self.own)
         if changes is None:
             self._seen, self._restart = None, True
             raise Missed

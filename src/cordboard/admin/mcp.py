@@ -25,6 +25,10 @@ class Server(Gives):
     quarantined: list[str]
     restarts: int
     breaker: str
+    breaker_reported_by: list[str]
+    """Other engines of the cluster whose breaker of it is open."""
+    runs_at: str
+    """Engine of the cluster that runs it for this one; empty: this engine."""
     again_at: str | None
     """Next start by itself, during the pause after a failure."""
     last_error: str

@@ -4,8 +4,8 @@ firewall says about its number, and the do-not-call list. The end of a call is i
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import Field
@@ -25,7 +25,7 @@ from cordboard.history.masking import masked
 from cordboard.outbound.campaigns.making import numbers_to_block
 from cordboard.outbound.campaigns.results import iso_time
 from cordboard.outbound.campaigns.store import CampaignStore
-from cordboard.outbound.placing import MOST_REASON, CallWanted, is_for_now
+from cordboard.outbound.placing import MOST_PURPOSE, MOST_REASON, CallWanted, is_for_now
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -57,6 +57,8 @@ class PlaceCall(Takes):
     """Keys for a menu, step by step; empty: it is hung up on."""
     variables: dict[str, Annotated[str, Field(max_length=1_000)]] = Field({}, max_length=50)
     """Variables that the context declares."""
+    purpose: str = Field("", max_length=MOST_PURPOSE)
+    """Why, for a call-screening service; empty: the context's."""
     despite_block: str = Field("", max_length=MOST_REASON)
     """Reason to call a number on the do-not-call list, for the audit; empty: it is not called."""
 
@@ -68,6 +70,14 @@ class PlaceCall(Takes):
 
 class CallPlaced(Gives):
     call_id: str
+
+
+class PlacedCall(Gives):
+    live: bool
+    """True while it is dialled or talks, in this engine or another one."""
+    outcome: str
+    """How it ended, such as `interrupted`: its engine was killed. Empty while it lives."""
+    reason: str
 
 
 class NumberOf(Takes):
@@ -185,7 +195,9 @@ async def place_call(ask: Ask) -> CallPlaced:
         body.message,
         tuple(body.keys),
         dict(body.variables),
+        ask.attempt.id if ask.attempt is not None else "",
         despite_block=body.despite_block,
+        purpose=body.purpose,
     )
     try:
         call_id = await ask.services.outbound.place(wanted)
@@ -193,6 +205,32 @@ async def place_call(ask: Ask) -> CallPlaced:
         await ask.record_failure(error.reason)
         raise _refused(error) from None
     return CallPlaced(call_id=call_id)
+
+
+async def show_placed_call(ask: Ask) -> PlacedCall:
+    """Show whether a single call lives, or how it ended, also if it never began to talk and is not
+    in the history."""
+    with _known_calls():
+        result = await ask.services.outbound.state(ask.params["call_id"])
+    if result is None:
+        return PlacedCall(live=True, outcome="", reason="")
+    return PlacedCall(live=False, outcome=result.outcome, reason=result.reason)
+
+
+async def _context_of_placed(ask: Ask) -> str | None:
+    """Find the single call that the path names; the scope of an endpoint."""
+    with _known_calls():
+        return await ask.services.outbound.context_of(ask.params["call_id"]) or None
+
+
+@contextmanager
+def _known_calls() -> Iterator[None]:
+    try:
+        yield
+    except KeyError:
+        raise NotThere("there is no such outbound call") from None
+    except OutboundRefused as error:
+        raise _refused(error) from None
 
 
 async def check_number(ask: Ask) -> NumberChecked:
@@ -216,7 +254,10 @@ async def check_number(ask: Ask) -> NumberChecked:
 
 
 def _refused(error: OutboundRefused) -> RequestRefused:
-    return RequestRefused(STATUS[error.reason], error.reason, str(error))
+    field = ""
+    if error.reason in ("not_allowed", "not_now", "do_not_call"):  # keys have rules of their own
+        field = "keys" if str(error).startswith("keys.") else "number"
+    return RequestRefused(STATUS[error.reason], error.reason, str(error), at=_at(error, field))
 
 
 async def list_blocked(ask: Ask) -> BlockedNumbers:
@@ -242,24 +283,33 @@ async def block_numbers(ask: Ask) -> NumbersBlocked:
 
     It counts at once, for all campaigns and single calls.
     """
-    numbers = _in_e164(ask, ask.body.numbers)
+    numbers = _in_e164(ask, ask.body.numbers, "numbers")
     return NumbersBlocked(added=await with_campaigns(ask, CampaignStore.block, numbers))
 
 
 async def unblock_number(ask: Ask) -> Done:
     """Take a number off the do-not-call list: it may be called again."""
-    numbers = _in_e164(ask, [ask.body.number])
+    numbers = _in_e164(ask, [ask.body.number], "number")
     for number in numbers if await has_campaigns(ask) else ():
         if await with_campaigns(ask, CampaignStore.unblock, number):
             return Done()
     raise NotThere("the number is not on the do-not-call list")
 
 
-def _in_e164(ask: Ask, written: list[str]) -> list[str]:
+def _in_e164(ask: Ask, written: list[str], field: str) -> list[str]:
     try:
         return numbers_to_block(written, ask.services.config().firewall.country)
     except CampaignRefused as error:
-        raise RequestRefused(422, "invalid", str(error)) from None
+        raise invalid(error, field) from None
+
+
+def invalid(error: CampaignRefused, field: str) -> RequestRefused:
+    """Return the refusal of a body. `field` is the one that is wrong; empty if it is none."""
+    return RequestRefused(422, "invalid", str(error), at=_at(error, field))
+
+
+def _at(error: Exception, field: str) -> list[dict[str, str]]:
+    return [{"key": field, "message": str(error)}] if field else []
 
 
 def context_of_body(ask: Ask) -> str | None:
@@ -279,6 +329,16 @@ ENDPOINTS = (
         gives=OutboundState,
         audit=UNRECORDED,
         does=outbound_state,
+    ),
+    Endpoint(
+        "GET",
+        "/outbound/calls/{call_id}",
+        may=Permission.CALLS_READ,
+        scope=_context_of_placed,
+        takes=None,
+        gives=PlacedCall,
+        audit=UNRECORDED,
+        does=show_placed_call,
     ),
     Endpoint(
         "POST",

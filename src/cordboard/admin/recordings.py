@@ -61,7 +61,21 @@ async def play(ask: Ask) -> Response:
     The audit has one line for each session and call.
     """
     sound, vault = await _sound(ask), keeper_of(ask).vault
-    playback = Playback(await from_disk(ask, StereoFile.read, sound, vault), ask.query.track)
+    file = await from_disk(ask, StereoFile.open, sound, vault)
+    try:
+        playback = Playback(file, ask.query.track)
+        begin, end, status, headers = _part(ask, playback)
+        await _record_once(ask)
+    except BaseException:
+        file.close()
+        raise
+    pieces = _pieces(playback, begin, begin if ask.method == "HEAD" else end)
+    return await streamed(ask, pieces, "audio/wav", status=status, **headers)
+
+
+def _part(ask: Ask, playback: Playback) -> tuple[int, int, int, dict[str, str]]:
+    """Return begin and end of the part that is asked for, status and headers of the answer. Raises
+    `RequestRefused` 416."""
     etag = f'"{playback.size:x}.{ask.query.track}"'
     headers = {"accept_ranges": "bytes", "ETag": etag}
     asked = ask.headers.get("range", "")
@@ -76,20 +90,19 @@ async def play(ask: Ask) -> Response:
     headers["content_length"] = str(end - begin)
     if part is not None:
         headers["content_range"] = f"bytes {begin}-{end - 1}/{playback.size}"
-    await _record_once(ask)
-    pieces = iter(()) if ask.method == "HEAD" else _pieces(playback, begin, end)
-    status = 200 if part is None else 206
-    return await streamed(ask, pieces, "audio/wav", status=status, **headers)
+    return begin, end, 200 if part is None else 206, headers
 
 
 def _pieces(playback: Playback, begin: int, end: int) -> Iterator[bytes]:
-    """Yield exactly these bytes. Raises `OSError` if the file gets shorter meanwhile."""
-    for at in range(begin, end, _PIECE):
-        until = min(end, at + _PIECE)
-        piece = playback.read(at, until)
-        if len(piece) != until - at:
-            raise OSError("the recording has become shorter")
-        yield piece
+    """Yield exactly these bytes, and close the recording. Raises `OSError` if the file gets shorter
+    meanwhile."""
+    with playback.file:
+        for at in range(begin, end, _PIECE):
+            until = min(end, at + _PIECE)
+            piece = playback.read(at, until)
+            if len(piece) != until - at:
+                raise OSError("the recording has become shorter")
+            yield piece
 
 
 async def _sound(ask: Ask) -> Path:
@@ -125,6 +138,8 @@ ENDPOINTS = (
         gives=Content(("application/octet-stream",)),
         audit=UNRECORDED,
         does=draw_peaks,
+        forwards=True,
+        kept=True,
     ),
     Endpoint(
         "GET",
@@ -136,6 +151,8 @@ ENDPOINTS = (
         gives=Content(("audio/wav",)),
         audit="recording.played",
         does=play,
+        forwards=True,
+        kept=True,
         records_itself=True,
     ),
 )

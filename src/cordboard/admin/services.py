@@ -18,6 +18,7 @@ from cordboard.accounts.audit import AuditEntry, AuditLog
 from cordboard.accounts.store import Accounts
 from cordboard.admin.first_answers import FirstAnswers
 from cordboard.admin.live_feed import Feed
+from cordboard.admin.other_engines import OtherEngines
 from cordboard.admin.pace import Paces
 from cordboard.admin.sockets import OpenSockets
 from cordboard.admin.tickets import Tickets
@@ -38,6 +39,7 @@ from cordboard.config.stored_secrets import StoredSecrets
 from cordboard.config.versions import Versions
 from cordboard.config.workspace import Workspace
 from cordboard.errors import RequestRefused
+from cordboard.firewall.usage import CapUsage
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.views import Views
 from cordboard.observe.logging import KeptLog
@@ -108,6 +110,8 @@ class AdminServices:
     providers: ProviderDesk
     browser: BrowserCalls
     outbound: OutboundCalls
+    caps: Callable[[], Sequence[CapUsage]]
+    """Returns the firewall's caps, and their usage now."""
     runs: TrialRuns | None
     """Drafts that run aside; None if the engine was not started from a file."""
     chats: ChatSessions
@@ -149,6 +153,8 @@ class AdminServices:
     log: KeptLog | None = None
     """The end of the log; None if the program that runs the engine does not keep it."""
     feed: Feed = field(init=False)
+    others: OtherEngines | None = None
+    """The other engines; None if this one is alone."""
     takes_passwords: bool = True
     oidc: OpenIdConnect | None = None
     tickets: Tickets = field(default_factory=Tickets)

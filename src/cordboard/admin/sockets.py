@@ -167,6 +167,7 @@ class OpenSockets:
         self._most_of_one = most_of_one
         self._check_seconds = check_seconds
         self._open: dict[Connection, tuple[str, Rights]] = {}
+        self._foreign: set[Connection] = set()
         self._closed = False
         self._emptied = asyncio.Event()
         self._changed = asyncio.Event()
@@ -177,14 +178,19 @@ class OpenSockets:
         return len(self._open)
 
     @contextlib.contextmanager
-    def entry(self, connection: Connection, holder: str, rights: Rights) -> Iterator[None]:
-        """Keep a connection among the open ones. Raises `RequestRefused` 503 if there is no room
-        for one more, of all or of this holder (`Caller.holder`)."""
+    def entry(
+        self, connection: Connection, holder: str, rights: Rights, *, foreign: bool = False
+    ) -> Iterator[None]:
+        """Keep a connection among the open ones. `foreign`: another engine looks after its rights.
+        Raises `RequestRefused` 503 if there is no room for one more, of all or of this holder
+        (`Caller.holder`)."""
         of_one = sum(each == holder for each, _ in self._open.values())
         if self._closed or len(self._open) >= self._most or of_one >= self._most_of_one:
             headers = {"Retry-After": "5"}
             raise RequestRefused(503, "busy", "too many sockets at once", headers=headers)
         self._open[connection] = holder, rights
+        if foreign:
+            self._foreign.add(connection)
         self._emptied.clear()
         self._loop = asyncio.get_running_loop()
         if self._watch is None:
@@ -193,6 +199,7 @@ class OpenSockets:
             yield
         finally:
             del self._open[connection]
+            self._foreign.discard(connection)
             if not self._open:
                 self._watch.cancel()
                 self._watch = None
@@ -217,7 +224,9 @@ class OpenSockets:
                 async with asyncio.timeout(self._check_seconds):
                     await self._changed.wait()
             self._changed.clear()
-            holders = {holder for holder, _ in self._open.values()}
+            holders = {
+                holder for each, (holder, _) in self._open.items() if each not in self._foreign
+            }
             try:
                 now = await self._run(self._rights_of, holders)
             except StoreUnavailable as error:
@@ -230,7 +239,7 @@ class OpenSockets:
                 self._end_all(TRY_AGAIN, "the rights cannot be looked at")
                 continue
             for connection, (holder, rights) in [*self._open.items()]:
-                if holder not in holders:  # it came meanwhile
+                if holder not in holders:  # it came meanwhile, or is foreign
                     continue
                 present = now.get(holder)
                 if present is None:

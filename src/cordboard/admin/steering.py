@@ -191,6 +191,7 @@ ENDPOINTS = (
         gives=Said,
         audit="call.say",
         does=say,
+        forwards=True,
         repeatable=True,
     ),
     Endpoint(
@@ -202,6 +203,7 @@ ENDPOINTS = (
         gives=Done,
         audit="call.hint",
         does=hint,
+        forwards=True,
         repeatable=True,
     ),
     Endpoint(
@@ -213,6 +215,7 @@ ENDPOINTS = (
         gives=Said,
         audit="call.whisper",
         does=whisper,
+        forwards=True,
         repeatable=True,
     ),
     Endpoint(
@@ -224,6 +227,7 @@ ENDPOINTS = (
         gives=Done,
         audit="call.flag",
         does=flag,
+        forwards=True,
     ),
     Endpoint(
         "POST",
@@ -234,6 +238,7 @@ ENDPOINTS = (
         gives=Done,
         audit="call.verify",
         does=verify,
+        forwards=True,
         repeatable=True,
     ),
     Endpoint(
@@ -245,6 +250,7 @@ ENDPOINTS = (
         gives=Ticket,
         audit="call.listen_ticket",
         does=listen,
+        forwards=True,
     ),
     Endpoint(
         "GET",
@@ -255,5 +261,6 @@ ENDPOINTS = (
         gives=Frames(PROTOCOL, (), (Hearing,), ticket="listen"),
         audit="call.listen",
         does=hear,
+        forwards=True,
     ),
 )

@@ -27,6 +27,8 @@ from cordboard.admin import (
     browser_calls,
     calls,
     campaigns,
+    caps,
+    cluster,
     configuration,
     engine,
     history,
@@ -57,6 +59,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *calls.ENDPOINTS,
     *steering.ENDPOINTS,
     *engine.ENDPOINTS,
+    *cluster.ENDPOINTS,
     *support_bundle.ENDPOINTS,
     *mcp.ENDPOINTS,
     *tools.ENDPOINTS,
@@ -72,6 +75,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *trials.ENDPOINTS,
     *outbound.ENDPOINTS,
     *campaigns.ENDPOINTS,
+    *caps.ENDPOINTS,
 )
 
 _REFERENCES = "#/components/schemas/{model}"
@@ -185,6 +189,7 @@ def _operation(endpoint: Endpoint, definitions: Mapping[str, Any]) -> dict[str, 
         "x-scope": _scope(endpoint),
         "x-elevated": endpoint.elevated,
         "x-audit": endpoint.audit,
+        "x-forwards": endpoint.forwards,
     }
     if endpoint.asks is not None:
         query = definitions[endpoint.asks.__name__]

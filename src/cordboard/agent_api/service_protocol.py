@@ -135,6 +135,10 @@ class ProtocolHost(Protocol):
         """Report that all of the answer is handed over, as far as the service knows. The shell
         knows about running tools, which may add to it."""
 
+    def answer_broke(self) -> None:
+        """Report that the service has failed within its answer: the words and the sound so far are
+        not a whole sentence. Another try, or `answer_done`, follows."""
+
     def interrupted(self) -> None:
         """Report that the service has cut its answer because the caller speaks."""
 

@@ -43,7 +43,7 @@ Purpose: TypeAlias = Literal[
 - `reprompt`: asks a silent caller
 - `farewell`, `apology`: the last sentence of a call
 - `operator`: words of a person who watches the call
-- `menu`: the prompt of the context's keys, or the answer to one
+- `menu`: the prompt of the context's keys, or the answer to one; the warning that a cap is used up
 """
 
 

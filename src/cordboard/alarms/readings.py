@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cordboard.config.alarms import DISK, AlarmRule
-from cordboard.config.hours import BusinessHours
+from cordboard.config.hours import ZonedHours
 from cordboard.history.measured import Measured
 from cordboard.history.series import MEASURES, Measure, is_behind, value_of
 from cordboard.mcp.printable import printable
@@ -136,9 +136,10 @@ def _beyond(rule: AlarmRule, value: float) -> bool:
     return rule.below is not None and value < rule.below
 
 
-def _within(rule: AlarmRule, hours: BusinessHours, now: datetime.datetime) -> bool:
+def _within(rule: AlarmRule, hours: ZonedHours, now: datetime.datetime) -> bool:
     """Return True if the calls of a rule are all of business hours."""
     begin = begin_of(rule, now) if rule.is_of_calls and not rule.today else now
+    begin, now = hours.local(begin), hours.local(now)
     clock = [each.strftime("%H:%M") for each in (begin, now)]
     same_day = begin.date() == now.date() and _DAYS[now.weekday()] in hours.days
     return same_day and hours.from_ <= clock[0] and clock[1] < hours.to

@@ -228,6 +228,8 @@ def server_as_json(status: ServerStatus) -> dict[str, Any]:
         "quarantined": list(status.quarantined),
         "restarts": status.restarts,
         "breaker": str(status.breaker),
+        "breaker_reported_by": list(status.breaker_reported_by),
+        "runs_at": status.runs_at,
         "again_at": None if status.again_at is None else iso_time(status.again_at),
         "last_error": status.last_error,
         "stderr": list(status.stderr[-STDERR_LINES:]),

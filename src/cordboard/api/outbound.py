@@ -1,10 +1,11 @@
 """Outbound calls over HTTP.
 
-    POST /calls              {number, context, message?, keys?, variables?, call_id?,
+    POST /calls              {number, context, message?, keys?, variables?, purpose?, call_id?,
                               despite_block?} → 202
     GET  /calls/{call_id}    whether it lives, or how it ended
 
-Both need the admin token. A request that is sent again with the same `call_id` is the same call.
+Both need the admin token. A request that is sent again with the same `call_id` is the same call,
+also after a restart of the engine.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from starlette.routing import Route
 from cordboard.api.answers import JsonAnswer, fields, json_body
 from cordboard.api.gate import HttpLimits
 from cordboard.api.token_check import TokenCheck
+from cordboard.calls.outbound_order import OutboundResult
 from cordboard.errors import OutboundRefused
 from cordboard.outbound.placing import CallWanted, OutboundCalls
 
@@ -33,6 +35,7 @@ STATUS = {
     "busy": 429,
     "no_line": 503,
     "no_list": 503,
+    "no_store": 503,
 }
 _MOST_BYTES = 64 * 1024
 
@@ -58,7 +61,7 @@ class OutboundEndpoints:
         if refusal := self._check.refusal(request):
             return refusal
         body = await json_body(request, _MOST_BYTES, self._body_seconds)
-        names = ("number", "context", "message", "call_id", "despite_block")
+        names = ("number", "context", "message", "purpose", "call_id", "despite_block")
         kinds: dict[str, type] = dict.fromkeys(names, str)
         keys = body.pop("keys", None) or []
         said = fields(body, **kinds, variables=dict)
@@ -71,8 +74,7 @@ class OutboundEndpoints:
         try:
             call_id = await self._calls.place(CallWanted(**said, keys=tuple(keys)))
         except OutboundRefused as error:
-            answer = {"error": str(error), "reason": error.reason}
-            return JsonAnswer(answer, status_code=STATUS[error.reason])
+            return self._refused(error)
         return JsonAnswer({"call_id": call_id}, status_code=202)
 
     async def _get(self, request: Request) -> Response:
@@ -80,14 +82,23 @@ class OutboundEndpoints:
             return refusal
         call_id = request.path_params["call_id"]
         try:
-            return JsonAnswer(state_as_json(self._calls, call_id))
+            return JsonAnswer(_state_as_json(call_id, await self._calls.state(call_id)))
+        except OutboundRefused as error:
+            return self._refused(error)
         except KeyError:
             raise HTTPException(404, "there is no such outbound call") from None
 
+    def _refused(self, error: OutboundRefused) -> Response:
+        """Return a refusal. The token is not limited to contexts: all are named."""
+        text = str(error)
+        if error.reason == "unknown_context":
+            text = f"{text}; there are: {', '.join(self._calls.contexts)}"
+        answer = {"error": text, "reason": error.reason}
+        return JsonAnswer(answer, status_code=STATUS[error.reason])
 
-def state_as_json(calls: OutboundCalls, call_id: str) -> dict[str, Any]:
-    """Return whether a call lives, or how it ended. Raises `KeyError` for an unknown one."""
-    result = calls.state(call_id)
+
+def _state_as_json(call_id: str, result: OutboundResult | None) -> dict[str, Any]:
+    """Return how a call ended, or that it lives."""
     if result is None:
         return {"call_id": call_id, "state": "live"}
     return {

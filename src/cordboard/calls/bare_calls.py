@@ -1,12 +1,12 @@
 """The share of calls without ARI, by the bare `AudioSocket()` dialplan application.
 
-Such a caller has no proof of identity: anything that reaches the port is one. So these calls have
+Such a caller proves no identity: anything that reaches the port can call. So these calls have
 their own limits (`audiosocket.max_calls`, `calls_per_minute`, `max_minutes_per_day`,
 `max_cost_per_day`) and are refused first. Callers by ARI are admitted as if there were no bare
 calls (`calls.call_registry`).
 
-A call counts for the day, by the local date, on which it ends; while it is live, for today. The
-usage is kept in memory: a starting engine begins at zero. A live call continues when the day's
+A call counts for the local day on which it ends; a live call counts for today. The usage is kept
+in memory: a starting engine begins at zero. A live call continues when the day's
 budget is used up; `contexts.<name>.budget` limits a single one.
 """
 

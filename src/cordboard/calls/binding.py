@@ -3,6 +3,8 @@
 context:  AI_CONTEXT > AI_AGENT (alias) > route of the dialled number > default_context > the first
 provider: AI_PROVIDER > the context's > default_provider
 
+A call that began in another engine keeps its context and provider, if both engines have them.
+
 An unknown name never refuses a caller: the next candidate answers, and the problem is logged,
 counted and spoken to the caller in one sentence.
 """
@@ -36,11 +38,12 @@ class Binding:
 
 def bind(offer: Offer, config: Config) -> Binding:
     """Choose a binding. All names in `config` exist (checked when it was loaded)."""
-    wanted = offer.variables
+    wanted, resumed = offer.variables, offer.resumed
     problems: list[str] = []
     context_name = _first_known(
         "context",
         (
+            ("the call so far", resumed.context if resumed is not None else ""),
             ("AI_CONTEXT", wanted.get("AI_CONTEXT")),
             ("AI_AGENT", wanted.get("AI_AGENT")),
             ("routes", config.routes.get(offer.called_number)),
@@ -54,6 +57,7 @@ def bind(offer: Offer, config: Config) -> Binding:
     provider_name = _first_known(
         "provider",
         (
+            ("the call so far", resumed.provider if resumed is not None else ""),
             ("AI_PROVIDER", wanted.get("AI_PROVIDER")),
             (f"contexts.{context_name}.provider", context.provider),
             ("default_provider", config.default_provider),

@@ -13,53 +13,48 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from enum import StrEnum
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from cordboard.agent_api.agent import Agent, AgentSession, Interrupted
+from cordboard.agent_api.agent import Agent, AgentSession, Interrupted, Said
 from cordboard.agent_api.speech import Speech
-from cordboard.agent_api.tts import HasVoice, Voice
+from cordboard.agents.fallback.resumed import ResumedAgent
 from cordboard.calls import events
-from cordboard.calls.binding import APOLOGY, Binding, variables_of
-from cordboard.calls.call_control import CallControl
-from cordboard.calls.call_costs import CallCosts
-from cordboard.calls.call_firewall import CallFirewall
-from cordboard.calls.callbacks import CallbackParts, Callbacks
-from cordboard.calls.conversation import Conversation, Endings
-from cordboard.calls.dtmf import Dtmf, KeyOutlets
-from cordboard.calls.ending import STEP_LIMIT, CallEnding, give_back, step
-from cordboard.calls.failure_apology import STOPPING, FailureApology
-from cordboard.calls.key_menu import CallKeyMenu, MenuOutlets
-from cordboard.calls.media.heard_proof import HeardProof
-from cordboard.calls.media.sound import CallSound
+from cordboard.calls.binding import APOLOGY, Binding
+from cordboard.calls.bridging_music import BridgingMusic
+from cordboard.calls.call_parts import CallBasis, CallOutlets, TalkParts, make_parts, make_talk
+from cordboard.calls.call_usage import SpentOutlets
+from cordboard.calls.conversation import Conversation
+from cordboard.calls.ending import STEP_LIMIT, give_back, step
+from cordboard.calls.failure_apology import STOPPING
+from cordboard.calls.first_words import spoken_opening
+from cordboard.calls.key_menu import CallKeyMenu
+from cordboard.calls.ledger import PIECE_LINES
 from cordboard.calls.media.transcode import understood
-from cordboard.calls.messages import Messages, Outbox
+from cordboard.calls.media.waiting import WaitingMedia
 from cordboard.calls.offer import Media, Offer
-from cordboard.calls.operator import OperatorControl
 from cordboard.calls.outbound_order import NotReached
-from cordboard.calls.phases import CallPhases
-from cordboard.calls.reaching import Opening, Reaching
-from cordboard.calls.recording.call_recording import (
-    CONSENT,
-    GREETING,
-    RecordingState,
-    is_proven,
-    opening,
-    spoken_opening,
-)
+from cordboard.calls.reaching import Opening
+from cordboard.calls.recording.call_recording import RecordingState
+from cordboard.calls.resumption import MOVED, CallSoFar
 from cordboard.calls.services import CallServices
-from cordboard.errors import AgentError, CordboardError, LineError, LineGone, MediaError
+from cordboard.calls.speech_pause import Rest
+from cordboard.errors import (
+    AgentError,
+    CallerStays,
+    CordboardError,
+    LineError,
+    LineGone,
+    MediaError,
+)
+from cordboard.firewall.counts import Direction
 from cordboard.generation.generation import Generation
-from cordboard.tools.desk.desk import TOOL_GRACE, Desk
+from cordboard.tools.desk.desk import TOOL_GRACE
 from cordboard.tools.speech.template import fill_prompt
-from cordboard.tools.tool import may_collect_keys
-from cordboard.tools.tool_use import REAL
 
 log = structlog.get_logger()
 
@@ -69,12 +64,16 @@ _OUTCOMES = {
     "hangup": "completed",
     "transferred": "transferred",
     "trial_over": "completed",
+    "fenced": MOVED,
+    "handed_over": MOVED,
 }
 """Outcomes by the reason for the end of a line or its media; all others are failures."""
 _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineError, "line_failed"))
 
 
 WORDLESS = "I am sorry, I could not understand anything, so I will hang up now. Goodbye."
+STAYED = "caller_stayed"
+"""Reason for the end of a call whose caller was to come from another engine, and has not."""
 AGENT_START_LIMIT = 15.0
 """Timeout in seconds of an agent's start; the caller hears nothing meanwhile."""
 
@@ -133,144 +132,66 @@ class Call:
         generation: Generation,
         agent: Agent,
         services: CallServices,
+        so_far: CallSoFar | None = None,
     ) -> None:
+        """`so_far`: the call in another engine, if it began there."""
         self._loop = asyncio.get_running_loop()
         self._offer = offer
         self._binding = binding
         self._generation = generation
+        self._so_far = so_far
+        if so_far is not None:
+            agent = ResumedAgent(agent, so_far.last_turn, so_far.seat)
         self._agent = agent
         self._agent_start = AgentStart(agent)
-        self._services = services
         self._metrics = services.metrics
-        self._ending = CallEnding(services.metrics, self._trouble)
+        began = so_far.started_at if so_far is not None else None
+        self._started_at = began or datetime.datetime.now().astimezone()
+        self._basis = CallBasis(
+            offer, binding, generation, agent, services, self._started_at, so_far
+        )
+        self._outlets = CallOutlets(
+            trouble=self._trouble,
+            transferring=self._transferring,
+            talks=lambda: self.state is CallState.TALKING,
+            over_budget=self._over_budget,
+            agent_failed=self._agent_failed,
+            agent_stalled=self._agent_stalled,
+            caller_silent=self._caller_silent,
+            heard=self._heard,
+            deliver_key=self._deliver_key,
+            first_key=self._first_key,
+        )
+        parts = self._parts = make_parts(self._basis, self._outlets)
+        self._ledger = parts.ledger
+        self._ending = parts.ending
+        self._pre_call = parts.pre_call
+        self._reaching = parts.reaching
+        self.firewall = parts.firewall
+        """Judges the call's acts by the operator's policy."""
+        self.line = parts.line
+        """The line and the caller, for the call's tools."""
+        self.operator = parts.operator
+        """The acts of people who watch the call."""
+        self._first_words: Sequence[tuple[str, str]] = ()
+        """Kind and text of the first words that another engine has not spoken to their end."""
+        self._bridging_music = BridgingMusic(offer.control.music, binding.context.silence.music)
         self._media: Media | None = None
-        self._conversation: Conversation | None = None
-        self._sound: CallSound | None = None
-        self._keys: Dtmf | None = None
-        self._announcements: list[tuple[str, str]] = []  # spoken before the greeting
-        self._proof: HeardProof | None = None
-        self._proven: list[str] = []  # kinds of announcements that are proven heard
+        hand_over = offer.resumed.hand_over if offer.resumed is not None else None
+        self._hand_over = hand_over
+        """Set while the caller is still with the engine that hands the call over."""
+        if hand_over is not None:
+            self._ledger.hold()
+        self._releasing: asyncio.Task[None] | None = None
+        """Writes the lines that were held until the caller came."""
+        self._talk: TalkParts | None = None
         self._agent_lost = False
         """True if the agent failed while the caller was elsewhere."""
         self._give_back = False
         """True if the dialplan gets the caller back, because no agent could serve them."""
-        now = datetime.datetime.now().astimezone()
-        self._variables = variables_of(offer, binding, now)
-        self._ledger = services.ledger(offer.call_id, now)
-        test = offer.test
-        self._toolbox = generation.admit(binding.context_name, test.tools if test else REAL)
-        rules = generation.config.firewall
-        proves = rules.pin is not None or rules.callback is not None
-        self._secret_keys = proves or may_collect_keys(self._toolbox.specs)
-        self._recording = services.recording(binding, self._ledger, secret_keys=self._secret_keys)
-        self.firewall = self._make_firewall()
-        """Judges the call's acts by the operator's policy."""
-        self.line = self._make_line()
-        """The line and the caller, for the call's tools."""
-        self.firewall.connect(self.line, binding.context, self._toolbox.specs)
-        self.operator = self._make_operator()
-        """The acts of people who watch the call."""
-        self._last_words = FailureApology(
-            services.apology, self.line, binding.context.on_failure, self._trouble
-        )
-        self._costs = self._make_costs()
-        self._phases = CallPhases(binding, self._variables, self._ledger, services, now, test=test)
-        self._pre_call = self._phases.pre_call(generation)
-        self._reaching = self._make_reaching()
-        self._menu: CallKeyMenu | None = None
         self._wordless: asyncio.TimerHandle | None = None
         """Timer of callers who say no word."""
-        self._started_at = now
         self.state = CallState.OFFERED
-
-    def _make_line(self) -> CallControl:
-        return CallControl(
-            self._ending,
-            self._transferring,
-            self._offer,
-            self._binding,
-            self._variables,
-            self._generation.config.destinations,
-            self._recording,
-            self._ledger,
-            self.firewall,
-            self._voice,
-            *self._make_messages(),
-        )
-
-    def _voice(self) -> Voice | None:
-        return self._agent.own_voice() if isinstance(self._agent, HasVoice) else None
-
-    def _make_messages(self) -> tuple[Messages, Callbacks]:
-        """Return what takes messages, and requests to be called back."""
-        offer, services, config = self._offer, self._services, self._generation.config
-        runs = offer.test is None or offer.test.has_post_call
-        queue, book = (services.post_call, services.callbacks) if runs else (None, None)
-        outbox = Outbox(queue, offer.call_id, self._binding, self._variables, self._ledger)
-        callbacks = CallbackParts(
-            config,
-            self.context_name,
-            offer.caller_number,
-            self.firewall,
-            outbox,
-            book,
-            self._ledger,
-        )
-        messages = Messages(config.message, outbox, self._recording, self._ledger)
-        return messages, Callbacks(callbacks)
-
-    def _make_firewall(self) -> CallFirewall:
-        offer = self._offer
-        numbers = {"caller_number": offer.caller_number, "called_number": offer.called_number}
-        return CallFirewall(
-            self._generation.policy,
-            self._services.counts,
-            self._ledger,
-            self._metrics,
-            self._binding.context_name,
-            {**offer.variables, **numbers},
-            lambda: self._pre_call.data,
-            self._generation.config.outbound,
-        )
-
-    def _make_operator(self) -> OperatorControl:
-        return OperatorControl(
-            self._agent,
-            self._ending,
-            self._ledger,
-            self._binding.context,
-            lambda: self.state is CallState.TALKING,
-            self.firewall.confirmed_by,
-            self.line,
-            secret_keys=self._secret_keys,
-        )
-
-    def _make_costs(self) -> CallCosts:
-        context = self._binding.context
-        return CallCosts(
-            self._binding.context_name,
-            self._generation.config.prices,
-            context.budget,
-            self._ledger,
-            self._metrics,
-            self._over_budget,
-        )
-
-    def _make_reaching(self) -> Reaching | None:
-        """Return the beginning of an outbound call; None for an incoming one."""
-        outbound = self._offer.outbound
-        if outbound is None:
-            return None
-        introduction = fill_prompt(outbound.order.introduction, self._variables, {})
-        return Reaching(
-            outbound,
-            introduction,
-            self._offer.control,
-            self._ending,
-            self._ledger,
-            self._services.transcribe,
-            lambda error: self._metrics.internal_error("answer"),
-        )
 
     @property
     def call_id(self) -> str:
@@ -289,22 +210,39 @@ class Call:
     @property
     def cost(self) -> float | None:
         """The known cost so far; None when nothing is known."""
-        return self._costs.total
+        return self._parts.costs.total
 
     @property
     def currency(self) -> str:
         """The currency of `cost`; empty when nothing is known."""
-        return self._costs.currency
+        return self._parts.costs.currency
 
     @property
     def recording(self) -> RecordingState:
         """State of the recording at this moment."""
-        return self._recording.state
+        return self._parts.recording.state
 
     @property
     def conversation(self) -> Conversation | None:
         """The conversation between caller and agent; None before the audio flows."""
-        return self._conversation
+        return self._talk.conversation if self._talk is not None else None
+
+    @property
+    def rest(self) -> Rest:
+        """How far the call may go on in another engine now."""
+        talk, ending = self._talk, self._ending
+        if talk is None or self.state is not CallState.TALKING:
+            return Rest.BUSY
+        if ending.is_over or ending.says_farewell or self.line.engaged or self.operator.acts:
+            return Rest.BUSY
+        if self.line.apart or (talk.menu is not None and talk.menu.busy):
+            return Rest.BUSY
+        return talk.conversation.rest
+
+    @property
+    def copied_lines(self) -> tuple[bytes, ...]:
+        """The first lines of the ledger, if another engine wrote them."""
+        return self._so_far.lines if self._so_far is not None else ()
 
     @property
     def ledger_path(self) -> Path:
@@ -330,9 +268,13 @@ class Call:
         self._generation.acquire()
         outcome, reason = "failed", "internal_error"
         try:
+            if self._hand_over is None:
+                self._count()  # nothing is awaited since the call was judged
             outcome, reason = await self._live()
         except LineGone:
             outcome, reason = "completed", "caller_hangup"
+        except CallerStays as error:
+            log.info("caller_stays", why=str(error))
         except NotReached as error:
             outcome, reason = "not_reached", error.dialling.outcome
         except CordboardError as error:
@@ -375,27 +317,86 @@ class Call:
             if self._agent_lost:
                 self._go_without_agent()
 
-    # Set-up.
+    # From the offer to the talk.
+
+    def _count(self) -> None:
+        """Count the call for the firewall's caps, until it is over; tests by people do not
+        count."""
+        if self._offer.test is not None:
+            return
+        direction: Direction = "in" if self._offer.outbound is None else "out"
+        trunk = self._offer.trunk
+        if self._so_far is not None and (offered := self._so_far.offered) is not None:
+            direction, trunk = "out" if offered.direction == "out" else "in", offered.trunk
+        outlets = SpentOutlets(self._reached, self._warn, self._over_budget)
+        resumed = self._so_far is not None
+        self.firewall.begin(direction, trunk, lambda: self.cost, outlets, resumed=resumed)
 
     async def _live(self) -> tuple[str, str]:
+        if self._so_far is not None:
+            await self._go_on(self._so_far)
+            if self._so_far.ended is not None:
+                return self._so_far.ended.outcome, self._so_far.ended.reason
+            if self._so_far.connected_ms is not None and self._hand_over is None:
+                self._bridging_music.begin()
         self._introduce()
-        self._pre_call.begin()
-        self._agent_start.begin()
+        if not self._is_full:
+            self._pre_call.begin()
+            self._agent_start.begin()
         self.state = CallState.CONNECTING
+        media = await self._open_media()
+        if media is None:
+            return self._ending.result
+        self._media = media
+        media.on_closed(self._media_closed)
+        self._ledger.record(events.Connected())
+        talk = self._talk = make_talk(self._basis, self._parts, self._outlets, media)
+        media.on_dtmf(self._key)
+        media.on_hold(self._hold)
+        if self._is_full:
+            await self._end_music()
+            await self._ending.unless_over(self._turn_away(talk.conversation, media))
+            return "failed", "no_room"
+        return await self._serve(media, talk)
+
+    async def _open_media(self) -> Media | None:
+        """Return the caller's media in a format of the agent; None if the call is over. Those of a
+        caller who is still with another engine have no sound yet."""
+        formats = self._agent.formats
+        if self._hand_over is not None:
+            return WaitingMedia(formats[0])
         try:
-            media = await self._ending.unless_over(self._offer.media(self._agent.formats))
+            media = await self._ending.unless_over(self._offer.media(formats))
         except MediaError:
             self._give_back = True
             raise
+        return understood(media, formats) if media is not None else None
+
+    async def _take_caller(self, talk: TalkParts) -> None:
+        """Have the caller come from the other engine: the agent is ready. Raises `CallerStays`."""
+        waiting = self._media
+        if self._hand_over is None or not isinstance(waiting, WaitingMedia):
+            return
+        media: Media | None = None
+        try:
+            media = await self._ending.unless_over(self._offer.media((waiting.format,)))
+        finally:
+            if self._hand_over.came:
+                self._hand_over = None
+                self._give_back = media is None
         if media is None:
-            return self._ending.result
-        media = self._media = understood(media, self._agent.formats)
-        media.on_closed(self._media_closed)
-        conversation = self._conversation = self._converse(media)
-        self._ledger.record(events.Connected())
-        sound = self._connect(media, conversation)
+            return
+        waiting.connect(understood(media, (waiting.format,)))
+        self._count()
+        self._parts.recording.connect(talk.sound)
+        self._releasing = self._loop.create_task(self._ledger.release(), name="release ledger")
+
+    async def _serve(self, media: Media, talk: TalkParts) -> tuple[str, str]:
+        """Have the agent talk with the caller, until the call is over."""
+        conversation, sound = talk.conversation, talk.sound
         if self._binding.context.uses_pre_call:
-            conversation.music.works(self._reaching is None)  # nothing sounds before an answer
+            # Nothing sounds before an answer, and where another engine still has the caller.
+            conversation.music.works(self._reaching is None and self._hand_over is None)
             await self._ending.unless_over(self._pre_call.done())
             conversation.music.works(False)
         reached = None
@@ -403,60 +404,115 @@ class Call:
             reached = await self._ending.unless_over(self._reaching.reach(sound))
             if reached is None:
                 return self._ending.result
-        session = self._session(media, sound, conversation, reached)
+        session = self._session(media, talk, reached)
         try:
             await self._ending.unless_over(self._agent_start.start(session))
         except AgentError as error:
+            if self._hand_over is not None:
+                raise  # the caller is fine where they are
+            await self._end_music()
             await self._ending.unless_over(self._turn_away(conversation, media))
             if not self._ending.is_over:
                 raise
             self._trouble("agent_failed", str(error))
+        await self._take_caller(talk)
         if self._ending.is_over:
             return self._ending.result
         self.state = CallState.TALKING
+        await self._end_music()
         if not self._ending.says_farewell:
-            self._begin_to_talk(sound, conversation, reached, greets=bool(session.greeting))
-        self._costs.begin()
+            self._begin_to_talk(talk, reached, greets=bool(session.greeting))
+        served = self._served
+        self._parts.costs.begin(served)
         self._await_words()
-        return await self._ending.wait(self._binding.context.max_duration_ms / 1000)
+        longest = self._binding.context.max_duration_ms / 1000
+        return await self._ending.wait(max(0.0, longest - served))
 
-    def _begin_to_talk(
-        self,
-        sound: CallSound,
-        conversation: Conversation,
-        reached: Opening | None,
-        *,
-        greets: bool,
-    ) -> None:
+    @property
+    def _served(self) -> float:
+        """Seconds for which another engine has served the caller."""
+        so_far = self._so_far
+        if so_far is None or so_far.connected_ms is None:
+            return 0.0
+        return (so_far.seen_ms - so_far.connected_ms) / 1000
+
+    async def _end_music(self) -> None:
+        """End the music that a caller hears who waits for this engine."""
+        resumed = self._offer.resumed
+        try:
+            await self._bridging_music.end()
+            if resumed is not None and resumed.has_music:
+                await self._offer.control.music("")
+        except LineError as error:
+            self._trouble("music", str(error))
+
+    def _begin_to_talk(self, talk: TalkParts, reached: Opening | None, *, greets: bool) -> None:
         """Connect caller and agent. A voicemail gets its message, and no conversation."""
-        reaching = self._reaching
+        reaching, words = self._reaching, self._parts.first_words
         if reaching is not None and reached is not None and reached.kind == "message":
-            reaching.leave_message(conversation)
+            reaching.leave_message(talk.conversation)
             return
-        sound.listen(self._agent.hear)
-        conversation.begin(greets=greets)
+        talk.sound.listen(self._agent.hear)
+        talk.conversation.begin(greets=greets)
+        if (so_far := self._resumes) is not None:
+            if not so_far.is_unnoticed:
+                text = so_far.words(self._binding.context.resume)
+                talk.conversation.speech.say(Speech(text, "reprompt"))
+            words.speak(self._first_words)
         if reaching is not None:
-            announce = partial(self._announce, conversation, sound)
-            reaching.watch(conversation, announce, self._retract)
+            reaching.watch(talk.conversation, words.announce, words.retract)
 
-    def _announce(self, conversation: Conversation, sound: CallSound) -> None:
-        """Have the announcements spoken now: so far no human was there to hear them."""
-        context = self._binding.context
-        self._prove(conversation, sound, self._announcements)
-        for text in spoken_opening(context, self._announcements):
-            conversation.speech.say(Speech(text, "greeting"))
+    @property
+    def _resumes(self) -> CallSoFar | None:
+        """The conversation in another engine; None if it begins here."""
+        return self._so_far if self._so_far is not None and self._so_far.has_begun else None
 
-    def _retract(self) -> None:
-        """Take back what is proven heard: who heard it was a machine."""
-        for kind in self._proven:
-            self._ledger.record(events.AnnouncementUnheard(kind, "machine"))
-        if CONSENT in self._proven:
-            self._recording.consent_void()
-        self._proven.clear()
+    @property
+    def _is_full(self) -> bool:
+        """True if there is no engine with room for a call that was taken over."""
+        return self._offer.resumed is not None and not self._offer.resumed.has_room
+
+    async def _go_on(self, so_far: CallSoFar) -> None:
+        """Begin the ledger with the lines of another engine, and close what that had open."""
+        self._parts.phases.begin()
+        self._ledger.copy(so_far.lines, so_far.seen_ms)
+        for number, (at_ms, event) in enumerate(so_far.known):
+            self._ledger.tell(at_ms, event)
+            if number % PIECE_LINES == PIECE_LINES - 1:
+                await asyncio.sleep(0)  # other calls have their turn
+        if not so_far.lines:
+            self._record_offer()
+        resumed = so_far.resumed
+        by = resumed.hand_over or resumed  # it has the epoch
+        self._ledger.record_later(
+            lambda: events.Adopted(
+                resumed.engine, by.epoch, resumed.silence_ms, so_far.is_unnoticed
+            )
+        )
+        for event in so_far.closing:
+            self._ledger.record(event)
+        log.warning("call_resumed", engine=resumed.engine, turns=so_far.last_turn)
 
     def _introduce(self) -> None:
         """Record the caller, and the agent that answers."""
-        self._phases.begin()
+        if self._so_far is None:
+            self._parts.phases.begin()
+            self._record_offer()
+        self._ledger.record(
+            events.Bound(
+                self.context_name,
+                self.provider_name,
+                self._generation.number,
+                [spec.name for spec in self._parts.toolbox.specs],
+                list(self._parts.toolbox.missing),
+                list(self._binding.problems),
+            )
+        )
+        for problem in self._binding.problems:
+            log.warning("binding_problem", problem=problem)
+            self._metrics.calls.binding_problem()
+
+    def _record_offer(self) -> None:
         self._ledger.record(
             events.Offered(
                 self.call_id,
@@ -470,160 +526,54 @@ class Call:
                 test=self._offer.test is not None,
                 trial=self._offer.test.trial if self._offer.test is not None else "",
                 direction="in" if self._offer.outbound is None else "out",
+                trunk=self._offer.trunk,
             )
         )
-        self._ledger.record(
-            events.Bound(
-                self.context_name,
-                self.provider_name,
-                self._generation.number,
-                [spec.name for spec in self._toolbox.specs],
-                list(self._toolbox.missing),
-                list(self._binding.problems),
-            )
-        )
-        for problem in self._binding.problems:
-            log.warning("binding_problem", problem=problem)
-            self._metrics.calls.binding_problem()
-
-    def _converse(self, media: Media) -> Conversation:
-        """Connect agent and caller, and the desk for the agent's tools."""
-        conversation = Conversation(
-            self._agent,
-            media,
-            self._ledger,
-            self._metrics,
-            Endings(
-                self._agent_failed,
-                self.line.end_after_speech,
-                self._caller_silent,
-                self._agent_stalled,
-                self._costs.used,
-                self._heard,
-            ),
-            self._binding.context.silence,
-            self._offer.control.music,
-            self._toolbox.known_secrets.text,
-        )
-        tools, tracing = conversation.tools, self._services.tracing
-        tools.seat(
-            Desk(
-                self._toolbox,
-                self.line,
-                tools,
-                self._loop.time,
-                payload=lambda: self._agent.payload,
-                tracing=tracing,
-                guard=self.firewall,
-            )
-        )
-        return conversation
-
-    def _connect(self, media: Media, conversation: Conversation) -> CallSound:
-        """Connect the sound and the keys of the line to their listeners."""
-        sound = self._sound = CallSound(media)
-        outlets = KeyOutlets(
-            record=lambda key, secret, at: self._ledger.record(events.Key(key, secret), at),
-            deliver=self._deliver_key,
-            first_key=self._first_key,
-            quiet_at=lambda: conversation.playout.quiet_at,
-        )
-        self._keys = Dtmf(outlets, sound, hold_back=self._secret_keys)
-        self.line.connect(conversation, sound, self._keys)
-        self.operator.connect(conversation, sound)
-        self._ending.connect(conversation, sound)
-        self._recording.connect(sound)
-        self._menu = self._make_menu(conversation)
-        media.on_dtmf(self._key)
-        media.on_hold(self._hold)
-        return sound
-
-    def _make_menu(self, conversation: Conversation) -> CallKeyMenu | None:
-        """Return the keys that the context offers, if any."""
-        menu = self._binding.context.keys
-        if menu is None:
-            return None
-        cuttable = self._binding.context.barge_in != "off"
-
-        def say(text: str, cuts: bool) -> None:
-            conversation.say_besides(Speech(text, "menu", interrupts=cuts and cuttable))
-
-        outlets = MenuOutlets(
-            say,
-            partial(conversation.announce, interrupts=cuttable),
-            self._first_key,
-            self.line.transfer_after_speech,
-            lambda text: self._ending.after_speech("completed", "agent_hangup", text),
-            lambda error: self._metrics.internal_error("key_menu"),
-        )
-        return CallKeyMenu(menu, self._ledger, outlets)
 
     def _session(
-        self,
-        media: Media,
-        sound: CallSound,
-        conversation: Conversation,
-        reached: Opening | None = None,
+        self, media: Media, talk: TalkParts, reached: Opening | None = None
     ) -> AgentSession:
-        context = self._binding.context
+        context, words = self._binding.context, self._parts.first_words
+        variables = self._parts.variables
         apology = APOLOGY if self._binding.problems else ""
         saved = self._pre_call.saved()
         outbound = self._offer.outbound
         of_order = outbound.order.consent if outbound is not None else ""
-        parts = [
-            (kind, fill_prompt(text, self._variables, saved))
-            for kind, text in opening(context, apology + context.greeting, of_order)
-        ]
-        self._announcements = [part for part in parts if part[0] != GREETING]
+        parts = words.compose(
+            apology + context.greeting, of_order, lambda text: fill_prompt(text, variables, saved)
+        )
         if reached is not None:
             parts = reached.first_words(parts)
-        self._prove(conversation, sound, parts)
+        words.prove(parts)
+        prompt = fill_prompt(context.prompt, variables, saved)
+        history: tuple[Said, ...] = ()
+        if (so_far := self._resumes) is not None:
+            self._first_words, parts = parts, []
+            prompt = f"{prompt}\n\n{so_far.note(self._parts.toolbox.specs)}".strip()
+            history = so_far.said
+            if not so_far.is_unnoticed:
+                history = (*history, Said("agent", so_far.words(context.resume)))
         return AgentSession(
             call_id=self.call_id,
             context_name=self.context_name,
-            prompt=fill_prompt(context.prompt, self._variables, saved),
+            prompt=prompt,
             greeting=" ".join(text for _, text in parts),
-            toolbox=self._toolbox.specs,
+            toolbox=self._parts.toolbox.specs,
             format=media.format,
-            emit=conversation.take,
-            speaking=lambda: conversation.playout.speaking,
-            watch_playout=sound.watch,
-            variables=self._variables,
+            emit=talk.conversation.take,
+            speaking=lambda: talk.conversation.playout.speaking,
+            watch_playout=talk.sound.watch,
+            variables=variables,
+            history=history,
             opening=spoken_opening(context, parts),
         )
-
-    def _prove(
-        self, conversation: Conversation, sound: CallSound, parts: list[tuple[str, str]]
-    ) -> None:
-        """Have it recorded whether the caller hears those of these words that must be heard."""
-        announced = [part for part in parts if is_proven(self._binding.context, part[0])]
-        texts = dict(announced)
-        audio = f"{sound.format.encoding} {sound.format.rate}"
-
-        def heard(kind: str, audio_sha256: str) -> None:
-            version = sha256(texts[kind].encode()).hexdigest()
-            self._ledger.record(
-                events.AnnouncementHeard(kind, texts[kind], version, audio_sha256, audio)
-            )
-            self._proven.append(kind)
-            if kind == CONSENT:
-                self._recording.consent_heard()
-
-        def unheard(kind: str, reason: str) -> None:
-            self._ledger.record(events.AnnouncementUnheard(kind, reason))
-
-        if announced:
-            if self._proof is not None:
-                self._proof.close()
-            self._proof = HeardProof(announced, heard, unheard)
-            conversation.playout.prove(self._proof)
 
     async def _turn_away(self, conversation: Conversation, media: Media) -> None:
         """Apologise and transfer the caller, because there is no agent; without a voice or a
         destination, leave that to the dialplan."""
-        said = await self._last_words.speak(conversation, media.format)
+        said = await self._parts.last_words.speak(conversation, media.format)
         self._give_back = not said
-        await self._last_words.pass_on()
+        await self._parts.last_words.pass_on()
 
     # Events during the call.
 
@@ -633,9 +583,10 @@ class Call:
         self.end(_OUTCOMES.get(reason, "failed"), reason)
 
     def _key(self, key: str) -> None:
-        conversation, keys = self._conversation, self._keys
-        if conversation is None or keys is None:
+        talk = self._talk
+        if talk is None:
             return
+        conversation, keys = talk.conversation, talk.keys
         if self.line.transfers.asks_a_human:
             if conversation.press(key):
                 self._first_key()
@@ -645,16 +596,16 @@ class Call:
         answers = not keys.secret_now and conversation.press(key)
         if answers:
             self._first_key()
-        if answers or self._recording.consents(key):
+        if answers or self._parts.recording.consents(key):
             self._ledger.record(events.Key(key))
         else:
             keys.press(key)
 
     def _hold(self, on: bool) -> None:
         """Note that the caller has put us on hold, or is back."""
-        if self._conversation is not None and self._sound is not None:
-            self._sound.caller_holds(on)
-            self._conversation.caller_holds(on)
+        if self._talk is not None:
+            self._talk.sound.caller_holds(on)
+            self._talk.conversation.caller_holds(on)
 
     def _deliver_key(self, key: str) -> None:
         if self.state is CallState.CONNECTING:
@@ -668,10 +619,14 @@ class Call:
         if self._menu is not None and self.state is CallState.TALKING:
             self._menu.heard(understood)
 
+    @property
+    def _menu(self) -> CallKeyMenu | None:
+        return self._talk.menu if self._talk is not None else None
+
     def _first_key(self) -> None:
         """Take back the prompt: a caller who presses keys does not listen any more."""
-        if self._conversation is not None and self._binding.context.barge_in != "off":
-            self._conversation.take(Interrupted(self._loop.time()))
+        if self.conversation is not None and self._binding.context.barge_in != "off":
+            self.conversation.take(Interrupted(self._loop.time()))
 
     def _agent_failed(self, reason: str) -> None:
         self._trouble("agent", reason)
@@ -680,8 +635,8 @@ class Call:
     def _agent_stalled(self, reason: str) -> None:
         """Let the stalled agent recover: another connection or another agent may help."""
         self._trouble("agent_stalled", reason)
-        if self._conversation is not None and self._agent.recover(reason):
-            self._conversation.wait_again()
+        if self.conversation is not None and self._agent.recover(reason):
+            self.conversation.wait_again()
         else:
             self._go_without_agent()
 
@@ -690,12 +645,12 @@ class Call:
         self._agent_lost = self.line.transfers.agent_failed()
         if self._agent_lost:
             return
-        conversation, media = self._conversation, self._media
+        conversation, media = self.conversation, self._media
         if conversation is not None and media is not None:
             self._ending.after(self._apologise(conversation, media))
 
     async def _apologise(self, conversation: Conversation, media: Media) -> None:
-        await self._last_words.apologise(conversation, media.format)
+        await self._parts.last_words.apologise(conversation, media.format)
         self.end("failed", "agent_failed")
 
     def _caller_silent(self, goodbye: str) -> None:
@@ -708,14 +663,31 @@ class Call:
             self._wordless = self._loop.call_later(limit_ms / 1000, self._no_words_came)
 
     def _no_words_came(self) -> None:
-        if self._conversation is not None and not self._conversation.understood:
+        if self.conversation is not None and not self.conversation.understood:
             self._caller_silent(self._binding.context.silence.goodbye or WORDLESS)
 
+    def _reached(self) -> bool:
+        """Return True if a cap may end the call now: the caller is with the agent, or is still
+        being called."""
+        rings = self.state is CallState.CONNECTING and self._reaching is not None
+        open_ = not (self._ending.is_over or self._ending.says_farewell)
+        return open_ and self._talk is not None and (rings or self.state is CallState.TALKING)
+
+    def _warn(self, warning: Speech) -> None:
+        """Have the agent speak a warning, or drop it."""
+        if self._talk is not None and self.state is CallState.TALKING:
+            self._talk.conversation.say_besides(warning)
+        else:
+            warning.drop()
+
     def _over_budget(self, goodbye: str) -> None:
+        """End the call; at once while an outbound call has no opening yet (`close_down`)."""
+        if self._reaching is not None and self.state is CallState.CONNECTING:
+            self.end("completed", "budget")
         self._ending.after_speech("completed", "budget", goodbye)
 
     def _trouble(self, where: str, message: str) -> None:
-        message = self._toolbox.known_secrets.text(message)
+        message = self._parts.toolbox.known_secrets.text(message)
         self._ledger.record(events.Trouble(where, message))
         log.error("call_trouble", where=where, error=message)
 
@@ -724,43 +696,47 @@ class Call:
     async def _end(self, outcome: str, reason: str) -> events.Ended:
         self.end(outcome, reason)
         outcome, reason = self._ending.result
+        if self._hand_over is not None:
+            self._hand_over.failed(reason)
+            outcome, reason = MOVED, STAYED
+            self._ledger.discard()
         self.state = CallState.ENDING
         self._ending.close()
-        self._costs.close()
+        parts, talk = self._parts, self._talk
+        parts.costs.close()
+        self.firewall.usage.close()
         if self._wordless is not None:
             self._wordless.cancel()
-        if self._keys is not None:
-            self._keys.close()
-        self._end_conversation()
-        if self._conversation is not None:
-            await self._step("music", self._conversation.music.ended())
-        if self._proof is not None:
-            self._proof.close()
+        if talk is not None:
+            talk.keys.close()
+            self._end_conversation(talk.conversation)
+            await self._step("music", talk.conversation.music.ended())
+        await self._step("music", self._bridging_music.end())
+        parts.first_words.close()
         if self._reaching is not None:
             await self._step("answer", self._reaching.close())
-        if self._menu is not None:
-            await self._step("keys", self._menu.close())
+        if talk is not None and talk.menu is not None:
+            await self._step("keys", talk.menu.close())
         await self._step("takeover", self.operator.ended())
         await self._step("agent", self._agent_start.close())
-        if outcome != "transferred":
+        if outcome not in ("transferred", MOVED):
             line = self._offer.control
             leave = give_back(line, "unavailable") if self._give_back else line.hangup()
             await self._step("hangup", leave)
-        self._recording.stop()
+        parts.recording.stop()
         self.operator.close()
-        if self._sound is not None:
-            self._sound.close()
+        if talk is not None:
+            talk.sound.close()
         if self._media is not None:
             await self._step("media", self._media.close())
         await self._step("line", self._offer.control.release())
-        if self._conversation is not None:
-            tools = self._conversation.tools.ended()
+        if talk is not None:
+            tools = talk.conversation.tools.ended()
             await self._step("tools", tools, TOOL_GRACE + STEP_LIMIT)
         await self._step("pre_call", self._pre_call.close(TOOL_GRACE), TOOL_GRACE + STEP_LIMIT)
-        costs = self._costs
-        cost = None if costs.total is None else round(costs.total, 6)
+        cost = None if self.cost is None else round(self.cost, 6)
         now = self._loop.time()
-        ended = events.Ended(outcome, reason, self._ledger.ms(now), cost, costs.currency)
+        ended = events.Ended(outcome, reason, self._ledger.ms(now), cost, self.currency)
         self._ledger.record(ended, at=now)
         self._ledger.close()
         self._metrics.calls.ended(self.context_name, self.provider_name, outcome)
@@ -769,15 +745,13 @@ class Call:
             result = self._reaching.result(outcome, reason, ended.duration_ms)
             self._offer.outbound.finished(result)
         log.info("call_ended", outcome=outcome, reason=reason, duration_ms=ended.duration_ms)
-        await self._step("post_call", self._phases.post_call(ended, self._pre_call.data))
+        await self._step("post_call", parts.phases.post_call(ended, self._pre_call.data))
         return ended
 
-    def _end_conversation(self) -> None:
+    def _end_conversation(self, conversation: Conversation) -> None:
         """Stop speech and tools. A border: an agent's own callbacks run here."""
-        if self._conversation is None:
-            return
         try:
-            self._conversation.end(TOOL_GRACE)
+            conversation.end(TOOL_GRACE)
         except Exception as error:  # border: the line must be let go all the same
             log.exception("conversation_end_failed", error=repr(error))
             self._metrics.internal_error("call")

@@ -7,6 +7,7 @@ operations that need a caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -15,6 +16,7 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agent_api.tts import Voice
 from cordboard.calls.binding import Binding
 from cordboard.calls.call_firewall import CallFirewall
+from cordboard.calls.call_usage import Leg
 from cordboard.calls.callbacks import Callbacks
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.dtmf import Dtmf
@@ -30,7 +32,7 @@ from cordboard.calls.transfer.conference import Conference, ConferenceParts
 from cordboard.calls.transfer.destination import why_closed
 from cordboard.calls.transfer.transfers import Joined, TransferParts, Transfers
 from cordboard.config.tools.entry import TransferDestination
-from cordboard.errors import LineError, TransferFailed
+from cordboard.errors import LineError
 from cordboard.firewall.policy import By
 from cordboard.tools.call_line import (
     CallbackResult,
@@ -103,42 +105,68 @@ class CallControl:
     ) -> TransferResult:
         """Let the agent finish, then transfer the caller. Raises `LineError`, then the call
         continues; `KeyError` for a destination that the call does not know. `by`: who wants it.
-        Not `attended`: blind, whatever the destination's mode, since no agent can ask a human, or
-        the person who transfers does not wait for one."""
-        self._allowed(destination, by)
-        return await self.transfers.run(destination, reason, blind=not attended)
+        Without `attended` the transfer is blind, whatever the destination's mode: no agent can ask
+        the human, or the operator does not wait for one."""
+        leg = self._allowed(destination, by)
+        return await self._transfer(leg, destination, reason, blind=not attended)
 
     def transfer_by_operator(
         self, destination: str, left: Joined
     ) -> Coroutine[Any, Any, TransferResult]:
         """See `calls.operator.OperatorLine`."""
-        self._allowed(destination, "operator")
-        return self.transfers.run(destination, "", blind=True, joined=left)
+        leg = self._allowed(destination, "operator")
+        return self._transfer(leg, destination, "", blind=True, joined=left)
 
     def take_over(self, destination: str, joined: Joined) -> Coroutine[Any, Any, TransferResult]:
         """See `calls.operator.OperatorLine`."""
-        self._allowed(destination, "operator")
-        return self.transfers.run(destination, "", blind=False, joined=joined)
+        leg = self._allowed(destination, "operator")
+        return self._transfer(leg, destination, "", blind=False, joined=joined)
+
+    async def _transfer(
+        self, leg: Leg, destination: str, reason: str, *, blind: bool, joined: Joined | None = None
+    ) -> TransferResult:
+        """Transfer the caller. The leg counts until they are back, or the call is over."""
+        answered = partial(self._firewall.usage.answered, leg)
+        try:
+            return await self.transfers.run(
+                destination, reason, answered, blind=blind, joined=joined
+            )
+        finally:
+            self._firewall.usage.ended(leg)
+
+    @property
+    def engaged(self) -> bool:
+        """True while the caller, or the agent for them, has to do with another telephone, or a tool
+        waits for keys."""
+        transfers, keys = self.transfers, self._keys
+        elsewhere = transfers.busy or transfers.asks_elsewhere or transfers.gives_away
+        return elsewhere or self._conference is not None or (keys is not None and keys.collecting)
 
     @property
     def apart(self) -> bool:
         """See `calls.operator.OperatorLine`."""
         return self.transfers.apart
 
-    def confer(self, destination: str, joined: Joined) -> Coroutine[Any, Any, None]:
+    def confer(self, destination: str, notice: str, joined: Joined) -> Coroutine[Any, Any, None]:
         """See `calls.operator.OperatorLine`."""
-        return self._confer(destination, self._allowed(destination, "operator"), joined)
+        return self._confer(destination, self._allowed(destination, "operator"), notice, joined)
 
-    async def _confer(self, name: str, destination: TransferDestination, joined: Joined) -> None:
-        closed = await why_closed(self._control, destination)
-        if closed is not None:
-            raise LineError(f"not joined: {closed[0].outcome} ({closed[1]})")
-        parts = ConferenceParts(self._control, self._ledger, self._voice(), joined)
-        self._conference = Conference(parts, name, destination)
+    async def _confer(self, name: str, leg: Leg, notice: str, joined: Joined) -> None:
+        destination, usage = self._destinations[name], self._firewall.usage
         try:
-            await self._conference.run()
+            closed = await why_closed(self._control, destination)
+            if closed is not None:
+                raise LineError(f"not joined: {closed[0].outcome} ({closed[1]})")
+            answered = partial(usage.answered, leg)
+            voice = self._voice()
+            parts = ConferenceParts(self._control, self._ledger, voice, answered, notice, joined)
+            self._conference = Conference(parts, name, destination)
+            try:
+                await self._conference.run()
+            finally:
+                self._conference = None
         finally:
-            self._conference = None
+            usage.ended(leg)
 
     def end_conference(self) -> None:
         """See `calls.operator.OperatorLine`."""
@@ -158,34 +186,39 @@ class CallControl:
                 "there is no voice for it: the agent speaks by its service alone, and "
                 "the engine has no offline voice"
             )
-        await speak_aside(party, voice, text, begun)
+        await speak_aside(party.aside(), voice, text, begun)
 
-    def _allowed(self, destination: str, by: By) -> TransferDestination:
-        """Return a destination to which the caller may go, or which may come to them. Raises
-        `KeyError`, and `TransferFailed` if the firewall refuses it."""
+    def _allowed(self, destination: str, by: By) -> Leg:
+        """Count a leg to a destination, for a transfer or a conference. Raises `KeyError`, and
+        `TransferFailed` if the firewall refuses it."""
         if destination not in self._destinations:
             raise KeyError(destination)
-        decision = self._firewall.transfer(destination, by)
-        if not decision.allowed:
-            raise TransferFailed(f"the firewall refused it ({decision.rule}: {decision.why})")
-        return self._destinations[destination]
+        return self._firewall.transfer(destination, by)
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
-        """Wait for keys. Raises `LineError` when the caller is being asked something already, and
-        `LineGone`."""
+        """Wait for keys. Raises as `check_may_ask` does, and `LineGone`."""
+        conversation, keys = self._may_ask(secret=wanted.secret)
+        conversation.caller_enters(True)
+        try:
+            return await keys.collect(wanted)
+        finally:
+            conversation.caller_enters(False)
+
+    def check_may_ask(self, *, secret: bool = False) -> None:
+        """See `CallLine.check_may_ask`."""
+        self._may_ask(secret=secret)
+
+    def _may_ask(self, *, secret: bool) -> tuple[Conversation, Dtmf]:
         if self._keys is None or self._conversation is None:
             raise LineError("the call is not connected")
-        if wanted.secret and self._conference is not None:
+        if secret and self._conference is not None:
             raise LineError("somebody else is on the line: no secret can be entered")
         if self._conversation.confirmation.active:
             raise LineError("the caller is being asked something else")
         if self._keys.collecting:
             raise LineError("keys are being collected already")
-        self._conversation.caller_enters(True)
-        try:
-            return await self._keys.collect(wanted)
-        finally:
-            self._conversation.caller_enters(False)
+        self._conversation.check_may_ask()
+        return self._conversation, self._keys
 
     async def confirm(self, question: str) -> bool | None:
         """Ask the caller for a spoken or keyed yes or no. Raises as `collect_keys` does."""
@@ -196,10 +229,7 @@ class CallControl:
 
     async def ask_at(self, ask: SecondPhoneAsk) -> KeysCollected:
         """Collect keys at another telephone. Raises as `collect_keys` does."""
-        if self._keys is None or self._conversation is None:
-            raise LineError("the call is not connected")
-        self._check_keys()
-        second = SecondPhone(self._control, self._conversation, self._keys)
+        second = SecondPhone(self._control, *self._may_ask(secret=False))
         self.transfers.asks_elsewhere = True
         self._transferring(True)
         try:

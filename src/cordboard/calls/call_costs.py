@@ -34,8 +34,10 @@ class CallCosts:
         ledger: Ledger,
         metrics: Metrics,
         on_limit: Callable[[str], None],
+        so_far: float | None = None,
     ) -> None:
-        """`on_limit(goodbye)` is called once, when the call reaches a limit of its budget."""
+        """`on_limit(goodbye)` is called once, when the call reaches a limit of its budget.
+        `so_far`: the known cost until now."""
         self._context_name = context_name
         self._prices = prices
         self._budget = budget
@@ -44,7 +46,7 @@ class CallCosts:
         self._on_limit = on_limit
         self._timer: asyncio.TimerHandle | None = None
         self._told = False
-        self.total: float | None = None
+        self.total: float | None = so_far
         """The known cost so far; None if no cost is known."""
 
     @property
@@ -52,11 +54,12 @@ class CallCosts:
         """The currency of `total`; empty while no cost is known."""
         return self._prices.currency if self.total is not None else ""
 
-    def begin(self) -> None:
-        """Start counting the minutes: the caller is being served now."""
+    def begin(self, served: float = 0.0) -> None:
+        """Start counting the minutes: the caller is being served now, and was before for so many
+        seconds."""
         if self._budget.max_minutes is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._budget.max_minutes * 60, self._tell)
+            self._timer = loop.call_later(self._budget.max_minutes * 60 - served, self._tell)
 
     def used(self, usage: Usage) -> None:
         """Record further usage of a service."""

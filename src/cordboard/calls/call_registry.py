@@ -15,20 +15,26 @@ from cordboard.agent_api.agent import Agent
 from cordboard.calls.bare_calls import BARE, BARE_BUDGET, BARE_BUSY, BARE_RATE, BareCalls
 from cordboard.calls.binding import Binding, bind
 from cordboard.calls.call import Call
-from cordboard.calls.call_firewall import judge_dialling, local_now
+from cordboard.calls.call_firewall import judge_dialling
 from cordboard.calls.ending import STEP_LIMIT, give_back
 from cordboard.calls.offer import Offer
 from cordboard.calls.outbound_order import OutboundResult
+from cordboard.calls.resumption import CallSoFar
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.errors import CordboardError, LineError
-from cordboard.firewall.counts import Direction, LiveCall
 from cordboard.firewall.policy import ALLOWED, Decision, Facts, IncomingAct, Policy
 from cordboard.generation.generation import Generation
 from cordboard.observe.degradation import Degradation
 from cordboard.observe.limited_log import LimitedLog
 
 log = structlog.get_logger()
+
+
+def farewell_of(grace: float) -> float:
+    """Return the part of a grace period, at its end, that is for farewells."""
+    return FAREWELL if grace >= 2 * FAREWELL else grace / 2
+
 
 FAREWELL = 6.0
 """Seconds at the end of the grace period in which the remaining callers hear a farewell."""
@@ -39,9 +45,11 @@ ATTESTATION = "CORDBOARD_ATTESTATION"
 it."""
 BLOCKED, CAPPED = "blocked", "capped"
 BUSY, OVERLOADED, DRAINING = "busy", "overloaded", "draining"
+CLUSTER_BUSY = "cluster_busy"
 NO_AGENT, INTERNAL_ERROR = "no_agent", "internal_error"
 DIALPLAN_STATUS: Mapping[str, str] = {
     BUSY: "busy",
+    CLUSTER_BUSY: "busy",
     OVERLOADED: "busy",
     DRAINING: "unavailable",
     NO_AGENT: "unavailable",
@@ -55,6 +63,7 @@ DIALPLAN_STATUS: Mapping[str, str] = {
 """Status for the dialplan, by reason: `busy` is temporary, `unavailable` may not be."""
 IN_WORDS: Mapping[str, str] = {
     BUSY: "it has calls.max_calls calls",
+    CLUSTER_BUSY: "all engines together have cluster.max_calls calls",
     OVERLOADED: "it is overloaded",
     DRAINING: "it is draining: it takes no new calls, because it stops or an operator says so",
     NO_AGENT: "no provider of the context can serve; `/ready` names the reason",
@@ -89,16 +98,16 @@ class Aside:
     """Opens an agent of this generation. Raises `AgentError`."""
 
 
-async def turn_away(offer: Offer, reason: str, internal_error: Callable[[str], None]) -> None:
+async def turn_away(offer: Offer, status: str, internal_error: Callable[[str], None]) -> None:
     """Give a caller back to the dialplan and release the line. Failures are logged; unexpected ones
     are also counted (`internal_error(where)`).
 
-    A refused call always returns to the dialplan, unanswered, with `CORDBOARD_STATUS` set to the
-    value of `DIALPLAN_STATUS` (see docs/load.md for what the dialplan can do). Each reason is
-    counted as `ai_agent_refused_offers_total{reason=...}`.
+    A refused call always returns to the dialplan, unanswered, with `CORDBOARD_STATUS` set to
+    `status` (see docs/load.md for what the dialplan can do). Each reason is counted as
+    `ai_agent_refused_offers_total{reason=...}`.
     """
     line = offer.control
-    for step in (partial(give_back, line, DIALPLAN_STATUS[reason]), line.release):
+    for step in (partial(give_back, line, status), line.release):
         try:
             async with asyncio.timeout(STEP_LIMIT):
                 await step()
@@ -120,20 +129,26 @@ class CallRegistry:
         degradation: Degradation | None = None,
         *,
         has_ari: bool = False,
+        cluster_is_full: Callable[[], bool] = lambda: False,
+        canary: Callable[[Offer], Aside | None] = lambda offer: None,
     ) -> None:
         """`generation()` returns the one in force; a call keeps the one it starts with.
-        `open_agent` raises `AgentError` when the provider is not ready.
+        `open_agent` raises `AgentError` when the provider is not ready. `canary` returns another
+        generation for a share of the offers, after the one in force has admitted them.
 
         `degradation` says when the engine is too busy for new calls. `has_ari`: calls come by ARI
-        too, and bare calls have a share beside them (`calls.bare_calls`).
+        too, and bare calls have a share beside them (`calls.bare_calls`). `cluster_is_full()`
+        returns True if all engines together may take no further call.
         """
         self._generation = generation
         self._open_agent = open_agent
         self._services = services
         self._degradation = degradation or Degradation()
+        self._cluster_is_full = cluster_is_full
+        self._canary = canary
         self._calls: dict[str, Call] = {}
         self.bare = BareCalls(asyncio.get_running_loop().time, has_ari=has_ari)
-        """The calls among them that came without ARI."""
+        """The live calls that came without ARI."""
         self._bare_refused_log = LimitedLog("offer_refused")
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -189,7 +204,7 @@ class CallRegistry:
         one, unless the grace period is too short for it.
         """
         self._stopping = True
-        farewell = FAREWELL if grace >= 2 * FAREWELL else grace / 2
+        farewell = farewell_of(grace)
         if not await self._idle_within(grace - farewell):
             log.warning("calls_ended_by_shutdown", calls=len(self._calls))
             loop = asyncio.get_running_loop()
@@ -212,7 +227,8 @@ class CallRegistry:
         """Task border of a call."""
         generation = self._generation() if aside is None else aside.generation
         open_agent = self._open_agent if aside is None else aside.open_agent
-        refusal = self._reason_to_refuse(offer, generation.config)
+        resumed = offer.resumed
+        refusal = "" if resumed else self._reason_to_refuse(offer, generation.config)
         if refusal:
             await self._refuse(offer, refusal)
             return
@@ -220,11 +236,22 @@ class CallRegistry:
             binding = bind(offer, generation.config)
             decision = self._judged(offer, binding, generation.policy)
             if not decision.allowed:
-                reason = CAPPED if decision.rule.startswith("cap.") else BLOCKED
-                await self._refuse(offer, reason, f"{decision.rule}: {decision.why}")
+                error = f"{decision.rule}: {decision.why}"
+                if decision.rule.startswith("cap."):
+                    status = generation.config.firewall.incoming.capped
+                    await self._refuse(offer, CAPPED, error, status)
+                else:
+                    await self._refuse(offer, BLOCKED, error)
                 return
+            so_far = None
+            if resumed is not None:
+                now = datetime.now().astimezone()
+                so_far = await asyncio.to_thread(CallSoFar.of, resumed, now)
+            if aside is None and (canary := self._canary(offer)) is not None:
+                generation, open_agent = canary.generation, canary.open_agent
+                binding = bind(offer, generation.config)
             agent = open_agent(binding)
-            call = Call(offer, binding, generation, agent, self._services)
+            call = Call(offer, binding, generation, agent, self._services, so_far)
         except CordboardError as error:
             await self._refuse(offer, NO_AGENT, str(error))
             return
@@ -238,53 +265,42 @@ class CallRegistry:
             self.bare.begin(call)
         self._idle.clear()
         self._services.metrics.calls.started()
-        counted = self._count(call, generation.policy)
         try:
             await call.run()
         finally:
-            if counted is not None:
-                self._services.counts.end(counted, local_now())
-            del self._calls[offer.call_id]
+            if self._calls.get(offer.call_id) is call:  # it may have come back meanwhile
+                del self._calls[offer.call_id]
             self.bare.end(call)
             if not self._calls:
                 self._idle.set()
 
     def _judged(self, offer: Offer, binding: Binding, policy: Policy) -> Decision:
         """Return the firewall's decision about a caller, or about whom we call; tests by people are
-        always allowed."""
-        if offer.test is not None:
+        always allowed, and calls that another engine has admitted."""
+        if offer.test is not None or offer.resumed is not None:
             return ALLOWED
-        now, counts = local_now(), self._services.counts
+        counts = self._services.counts
         if offer.outbound is not None:
             # Again: since it was placed, other calls may have used up a cap.
-            number = offer.outbound.order.number
-            decision = judge_dialling(policy, counts, number, binding.context_name, now)
+            order = offer.outbound.order
+            decision = judge_dialling(
+                policy, counts, order.number, order.trunk, binding.context_name
+            )
             if not decision.allowed:
                 self._services.metrics.calls.firewall_refused("outbound", decision.rule)
             return decision
-        caller = policy.caller(offer.caller_number)
-        names = {"caller": caller, "context": binding.context_name, "total": ""}
+        now = policy.now()
         facts = Facts(
             now,
             offer.caller_number,
             binding.context_name,
-            used=lambda direction, scope: counts.used(direction, scope, names[scope], now),
+            used=lambda direction, scope, name: counts.used(direction, scope, name, now),
         )
-        act = IncomingAct(offer.variables.get(ATTESTATION, "").strip())
+        act = IncomingAct(offer.variables.get(ATTESTATION, "").strip(), offer.trunk)
         decision = policy.decide(act, facts)
         if not decision.allowed:
             self._services.metrics.calls.firewall_refused("incoming", decision.rule)
         return decision
-
-    def _count(self, call: Call, policy: Policy) -> LiveCall | None:
-        """Count a call for the caps; None for a test."""
-        offer = call.offer
-        if offer.test is not None:
-            return None
-        caller = policy.caller(offer.caller_number)
-        counts = self._services.counts
-        direction: Direction = "in" if offer.outbound is None else "out"
-        return counts.begin(direction, caller, call.context_name, local_now(), lambda: call.cost)
 
     def _reason_to_refuse(self, offer: Offer, config: Config) -> str:
         """Return the reason to refuse an offer; empty when it is accepted. A bare call has a
@@ -296,21 +312,29 @@ class CallRegistry:
             max_calls=config.calls.max_calls,
             degradation=self._degradation,
         )
+        if not refusal and self._cluster_is_full():
+            return CLUSTER_BUSY
         if refusal or not is_bare:
             return refusal
         if self.bare.has_ari and self._degradation.level > 0:
             return OVERLOADED
         return self.bare.reason_to_refuse(config, len(self._calls))
 
-    async def _refuse(self, offer: Offer, reason: str, error: str = "") -> None:
-        """Refuse a caller. There is no call, and so no ledger: one line in the file of refused
-        offers; it is logged and counted."""
+    async def _refuse(self, offer: Offer, reason: str, error: str = "", status: str = "") -> None:
+        """Refuse a caller. A refused offer has no ledger: it is one line in the file of refused
+        offers, logged and counted. `status`: the status for the dialplan, if it is not that of the
+        reason."""
         self._services.metrics.calls.refused(reason)
         self._services.refused(offer, reason, error, datetime.now().astimezone())
         if offer.source == BARE:
             self._bare_refused_log.warn(reason, **({"error": error} if error else {}))
         else:
             log.warning("offer_refused", call_id=offer.call_id, reason=reason, error=error)
-        await turn_away(offer, reason, self._services.metrics.internal_error)
+        if offer.resumed is not None and offer.resumed.hand_over is not None:
+            offer.resumed.hand_over.failed(error or reason)
+            await offer.control.release()  # the caller is with another engine, and stays there
+            return
+        status = status or DIALPLAN_STATUS[reason]
+        await turn_away(offer, status, self._services.metrics.internal_error)
         if offer.outbound is not None:
             offer.outbound.finished(OutboundResult(offer.call_id, "refused", reason))

@@ -3,9 +3,9 @@
     number ──firewall, do-not-call list──▶ time ──hours──▶ "You will be called back on ... Is that
     right?" ──yes──▶ the campaigns' queue, or the tools of `deliver` where the engine may not call
 
-Nothing is promised without a clear yes; where the disk fails, the caller hears that it is
-uncertain. The number is that of the caller's line; another one only where the operator allows it,
-since a caller may name a stranger's.
+Nothing is promised without a clear yes; if the disk fails, the caller hears that the call-back is
+uncertain. The number is that of the caller's line. Another number needs the operator's permission
+(`other_numbers`), because a caller may name a stranger's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from cordboard.calls import events
-from cordboard.calls.call_firewall import CallFirewall, local_now
+from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.conversation import Conversation
 from cordboard.calls.ledger import Ledger
 from cordboard.calls.messages import Outbox
@@ -36,6 +36,11 @@ ABOUT = "callback_about"
 READ_BACK = "You will be called back on {number}, {time}. Is that right?"
 
 log = structlog.get_logger()
+
+
+def local_now() -> datetime.datetime:
+    """Return the local time with its zone."""
+    return datetime.datetime.now().astimezone()
 
 
 @dataclass(frozen=True, slots=True)

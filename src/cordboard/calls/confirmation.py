@@ -6,7 +6,7 @@
 
 Only a caller who has begun to hear the question can answer it: speech that began earlier does not
 count, and a question that they cut before its first word was heard is asked again. The conversation
-speaks and knows the heard part; this holds the question's state and time.
+speaks and knows the heard part; this module holds the question's state and its timer.
 """
 
 from __future__ import annotations
@@ -71,23 +71,22 @@ class _Asking:
         self.question = question
         self.again_text = again
         self.needs_key = needs_key
-        """A spoken yes is not enough."""
+        """True if a spoken yes is not enough."""
         self.expects_key = expects_key
-        """A key answers before the question is heard, too."""
+        """True if a key answers even before the question is heard."""
         self.done: asyncio.Future[Answer] = loop.create_future()
         self.speech = Speech(question, "approval")
         """The latest sentence: the question, or the one that asks again."""
         self.again = False
-        """It was asked for the second time."""
+        """True if the question was asked for the second time."""
         self.heard = False
-        """The caller has begun to hear it."""
+        """True once the caller has begun to hear the question."""
         self.lost = False
-        """It was taken back before the caller heard any of it."""
+        """True if the question was taken back before the caller heard any of it."""
         self.answers = False
-        """The caller's current turn began after they had begun to hear it."""
+        """True if the caller's current turn began after they had begun to hear the question."""
         self.until = self.latest = 0.0
-        """Loop time at which the patience ends, as far as it is known, and the latest time for
-        that."""
+        """Loop times at which the patience ends, as far as known now, and at the latest."""
 
 
 class Confirmation:
@@ -187,12 +186,16 @@ class Confirmation:
         self._take(asking, Answer(ANSWER_KEYS.get(key), "key"))
         return True
 
+    def give_up(self, why: LineError) -> None:
+        """End the question that waits for its answer, if there is one, with this error."""
+        asking = self._asking
+        if asking is not None and not asking.done.done():
+            asking.done.set_exception(why)
+
     def close(self) -> None:
         """End all questions: the call ends. Idempotent."""
         self._over = True
-        asking = self._asking
-        if asking is not None and not asking.done.done():
-            asking.done.set_exception(LineGone("the call is over"))
+        self.give_up(LineGone("the call is over"))
 
     def _is_heard(self, asking: _Asking) -> bool:
         asking.heard = asking.heard or self._outlets.reached(asking.speech)

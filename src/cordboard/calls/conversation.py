@@ -46,7 +46,7 @@ from cordboard.agent_api.agent import (
     Usage,
     Used,
 )
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.calls import events
 from cordboard.calls.confirmation import Answer, Confirmation, QuestionOutlets
 from cordboard.calls.dictation import Dictated, Dictation
@@ -56,6 +56,7 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.playout import Playout
 from cordboard.calls.offer import Media
 from cordboard.calls.silence import SilenceOutlets, SilenceWatch
+from cordboard.calls.speech_pause import Rest
 from cordboard.calls.speech_queue import SpeechOutlets, SpeechQueue
 from cordboard.calls.tools.executor import ToolExecutor, ToolOutlets
 from cordboard.calls.turn_latency import LatencyRecord
@@ -73,7 +74,11 @@ MUSIC_MS = 500
 MAX_TROUBLES = 5
 """Most troubles of one kind of an agent in a call's ledger; all are counted."""
 ANNOUNCEMENT_SECONDS = 30.0
-"""Longest wait for the sentence before a transfer by key."""
+"""Seconds to wait at most until the sentence before a transfer by key is heard."""
+NOTICE_TRIES = 3
+"""Most times for which the notice of a conference is begun: it is said again if it was cut off."""
+QUIET = "a colleague talks with the caller, and the agent is to be quiet until they have left"
+"""Reason why the caller cannot be asked anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,8 @@ class Endings:
     used: Callable[[Usage], None] = lambda _: None
     """The agent has used something that costs money."""
     heard: Callable[[bool], None] = lambda _: None
-    """A turn of the caller had an understood word, or had none, or did not come when asked for."""
+    """True: the caller's turn had an understood word. False: it had none, or the caller did not
+    answer a re-prompt."""
 
 
 @dataclass(slots=True)
@@ -141,8 +147,14 @@ class Conversation:
         self._said_by = ""
         """`human` while a human is asked in a consultation, `conference` while an operator is on
         the line too; empty: the caller is alone with the agent."""
+        self._elsewhere = 0
+        """Number of the reasons for which the agent answers no turn (`consult`)."""
+        self._given_up = ""
+        """Reason why the agent cannot continue, while that is to be reported later."""
         self._last_turn = 0
         """Number of the caller's last turn."""
+        self._heard_turn = 0
+        """Number of their last turn whose words are known."""
         self._troubles: Counter[str] = Counter()
         self._growing: _Growing | None = None
         """The agent's latest sentence, while more of its words may follow."""
@@ -165,6 +177,26 @@ class Conversation:
         """The caller's words so far, for people who watch; none while records are redacted: half a
         number cannot be recognised."""
         return "" if self._ledger.redacts else self._partial
+
+    @property
+    def hearing(self) -> bool:
+        """True while the caller speaks, or the words of their turn are not known yet."""
+        return self._floor.caller_speaks or self._heard_turn < self._last_turn
+
+    @property
+    def rest(self) -> Rest:
+        """How far the conversation may go on in another engine now."""
+        floor = self._floor
+        if self._over or floor.ending or floor.caller_waits or floor.quiet:
+            return Rest.BUSY
+        asks = self.confirmation.active or self._dictation is not None or bool(self._said_by)
+        works = self.tools.running or self.tools.late_replies.waiting or self.music.playing
+        if asks or works or self._elsewhere or self.playout.proving:
+            return Rest.BUSY
+        if floor.caller_speaks or self.playout.speaking:
+            return Rest.SPEECH
+        owes = floor.owed is not Owed.NOTHING or not self._answered.is_set()
+        return Rest.BETWEEN if owes or self.hearing else Rest.QUIET
 
     def _make_speech_queue(self) -> SpeechQueue:
         outlets = SpeechOutlets(
@@ -216,6 +248,12 @@ class Conversation:
             self._floor.greets()
         self._watch.begin()
 
+    def go_on(self, turn: int, *, understood: bool) -> None:
+        """Note that the conversation goes on after this turn of another engine; call it before
+        `begin`. `understood`: the caller has said a word that was understood."""
+        self._last_turn = self._heard_turn = turn
+        self.understood = understood
+
     def begin_farewell(self) -> None:
         """Allow only a farewell, because the call is ending: it is not interrupted, and the caller
         is not asked any more."""
@@ -254,7 +292,7 @@ class Conversation:
     def caller_enters(self, on: bool) -> None:
         """Note that a tool begins (or ends) to wait for keys of the caller: no filler disturbs
         that."""
-        self._floor.caller_is_asked = on
+        self._floor.caller_is_asked = on or self._elsewhere > 0
         self._watch.restart()
         self.music.look()
         self.speech.look()
@@ -295,13 +333,13 @@ class Conversation:
             await self.playout.drained()
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask the caller for a yes or a no; None is neither. Meanwhile the agent does not answer.
+        """Ask the caller for a yes or a no; None if there is no clear answer. Meanwhile the agent
+        answers no turn.
 
-        Raises `LineError` when the caller is being asked something else, `LineGone` when the call
-        ends.
+        Raises `LineError` when the caller is being asked something else, or the agent is to be
+        quiet; `LineGone` when the call ends.
         """
-        if self._floor.ending or self._over:
-            raise LineGone("the call is ending")
+        self.check_may_ask()
         asks = not self.confirmation.active
         if asks:
             self._agent.listen_aside(self.confirmation.hear)
@@ -321,12 +359,18 @@ class Conversation:
         self._metrics.tools.approval(given)
         self._asked(answered=bool(answer.by))
 
-    async def dictate(self, prompt: str, pause: float, longest: float) -> Dictated:
-        """Say the prompt and collect the caller's words, until they are quiet for `pause` seconds,
-        press a key, or `longest` seconds are over. Meanwhile the agent does not answer. Raises as
-        `confirm` does; a call that ends meanwhile ends it with the words so far."""
+    def check_may_ask(self) -> None:
+        """Raise `LineError` if no tool may ask the caller anything now."""
         if self._floor.ending or self._over:
             raise LineGone("the call is ending")
+        if self._floor.quiet:
+            raise LineError(QUIET)
+
+    async def dictate(self, prompt: str, pause: float, longest: float) -> Dictated:
+        """Say the prompt and collect the caller's words, until they are quiet for `pause` seconds,
+        press a key, or `longest` seconds are over. Meanwhile the agent answers no turn. Raises as
+        `confirm` does; the end of the call ends the dictation with the words so far."""
+        self.check_may_ask()
         if self._floor.caller_is_asked:
             raise LineError("the caller is being asked something else")
         dictation = self._dictation = Dictation(
@@ -351,12 +395,16 @@ class Conversation:
     def _asked(self, *, answered: bool) -> None:
         """Have the agent listen again: the caller was asked. If they have answered, the agent owes
         them the outcome of its tool call."""
-        if not self._over:
-            self._agent.listen_aside(None)
-            if answered and self.tools.running:
-                self._floor.caller_answered()
-                self._watch.caller_answered()
-            self.caller_enters(False)
+        if self._over:
+            return
+        if self._elsewhere:
+            self._agent.listen_aside(self.confirmation.hear)
+            return
+        self._agent.listen_aside(None)
+        if answered and self.tools.running:
+            self._floor.caller_answered()
+            self._watch.caller_answered()
+        self.caller_enters(False)
 
     def _close_questions(self) -> None:
         self.confirmation.close()
@@ -364,12 +412,14 @@ class Conversation:
             self._dictation.close(self._partial)
 
     def consult(self, on: bool) -> None:
-        """Note that the caller waits elsewhere (or is back): the agent answers no turn, nothing is
-        said into their absence, and it owes them the outcome of its tool call afterwards."""
+        """Note that the caller waits elsewhere, or is back. Meanwhile the agent answers no turn and
+        says nothing to the caller; afterwards it owes them the outcome of its tool call. A quiet
+        conference that a transfer ends overlaps with it: each has its own end."""
+        self._elsewhere += 1 if on else -1
         if on:
             self._agent.listen_aside(self.confirmation.hear)
             self.caller_enters(True)
-        elif not self._over:
+        elif not (self._over or self._elsewhere):
             self._said_by = ""
             self.hush()
             self._asked(answered=True)
@@ -379,12 +429,43 @@ class Conversation:
         silent and answers no turn meanwhile. `notice` is spoken to all of them."""
         if self._over or self._floor.ending:
             return
+        if on:
+            if quiet:
+                self._fall_silent()
+            self._said_by = "conference"
+            self._tell_of_guest(notice)
+            return
+        if self._said_by == "conference":
+            self._said_by = ""
         if quiet:
-            self.consult(on)
-            self.hush()
-        self._said_by = "conference" if on else ""
-        if notice:
-            self.speech.say(Speech(notice, "approval" if quiet else "operator"))
+            self._floor.quiet = False
+            self._floor.owes_nothing()  # what they said meanwhile was for the operator
+            self.consult(False)
+            given_up, self._given_up = self._given_up, ""
+            if given_up:
+                self._give_up(given_up)
+
+    def _fall_silent(self) -> None:
+        """Have the agent fall silent, and give up what it asks the caller."""
+        self.confirmation.give_up(LineError(QUIET))
+        if self._dictation is not None:
+            self._dictation.press()  # what they have said so far is not lost
+        self.consult(True)
+        self.hush()
+        self.speech.fall_silent()
+
+    def _tell_of_guest(self, notice: str, tries: int = NOTICE_TRIES) -> None:
+        """Have the notice spoken, and again if the caller cuts it off."""
+        if not (notice and tries and self._said_by == "conference"):
+            return
+        if self._over or self._floor.ending:
+            return
+
+        def changed(speech: Speech) -> None:
+            if speech.state in (SpeechState.CUT, SpeechState.DROPPED):
+                self._loop.call_soon(self._tell_of_guest, notice, tries - 1)
+
+        self.speech.announce(notice, changed)
 
     async def brief(
         self, text: str, again: str, *, needs_key: bool, expects_key: bool
@@ -428,8 +509,8 @@ class Conversation:
             raise LineError("a tool waits for the caller's answer: it cannot be interrupted")
 
     def say_besides(self, speech: Speech) -> None:
-        """Have the agent say a sentence of an operator (`check_operator`) or of the key menu, after
-        its present answer or in place of it."""
+        """Have the agent say a sentence of an operator (`check_operator`), of the key menu or of
+        the firewall, after its present answer or in place of it."""
         if speech.interrupts:
             self.take(Interrupted(self._loop.time()))
         self.speech.say(speech)
@@ -507,6 +588,9 @@ class Conversation:
                     self._metrics.internal_error("agent")
                 self.playout.broke()
                 self._give_up(self._mask(reason))
+            case AgentEnded(reason) if self._elsewhere:
+                # A service ends a conversation in which it hears silence; two people go on talking.
+                self._give_up(f"the agent has ended the conversation: {reason}")
             case AgentEnded(reason):
                 self._endings.ended(reason)
 
@@ -539,6 +623,7 @@ class Conversation:
                 self._partial = text
             case CallerText(turn, text, at, confidence, understood):
                 self._partial = ""
+                self._heard_turn = turn
                 self._latency.text(turn, at)
                 heard = events.Heard(turn, text, round(confidence, 3), understood, self._said_by)
                 self._ledger.record(heard, at)
@@ -563,10 +648,14 @@ class Conversation:
             self._give_up(reason)
 
     def _give_up(self, reason: str) -> None:
-        """Report that the agent cannot continue: the call decides the next step."""
+        """Report that the agent cannot continue: the call decides the next step. While it is to be
+        quiet, caller and operator need no agent, so that waits until the operator has left."""
         self._write_down()
         self._answered.set()
-        self._endings.failed(reason)
+        if self._floor.quiet:
+            self._given_up = reason
+        else:
+            self._endings.failed(reason)
 
     # Speech.
 

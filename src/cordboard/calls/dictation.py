@@ -1,9 +1,10 @@
-"""The caller dictates: their words are collected until they have said all.
+"""A dictation: collects the caller's words until they have said all.
 
     prompt ──▶ the caller speaks, in one turn or several ──▶ quiet for `pause`, a key, or `longest`
 
 A turn that began before the dictation does not belong to it: services report the words of earlier
-turns late. The conversation speaks the prompt and knows who speaks; this holds words and time.
+turns late. The conversation speaks the prompt and knows who speaks; this module holds the words and
+the timer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LATE_WORDS = 3.0
 LAST_TURN = 10.0
 """Longest time from a key, or the longest time, to the end of the current turn."""
 STEP = 0.5
-"""Seconds between two looks while the caller speaks."""
+"""Seconds between two checks while the caller speaks."""
 
 DictationEnd: TypeAlias = Literal["quiet", "key", "longest", "gone"]
 
@@ -53,11 +54,11 @@ class Dictation:
         self._caller_speaks = caller_speaks
         self._words: list[str] = []
         self._counts = False
-        """The caller's current turn began after the dictation."""
+        """True if the caller's current turn began within the dictation."""
         self._said_all: DictationEnd | None = None
-        """The reason why only the words of the current turn are waited for."""
+        """Reason of the end, while only the words of the current turn are still awaited."""
         self._words_due = 0.0
-        """Loop time until which the words of a turn that is over may still come."""
+        """Loop time until which the words of a finished turn may still arrive."""
         self._done: asyncio.Future[Dictated] = self._loop.create_future()
         self._latest = self._loop.time() + longest
         self._until = self._loop.time() + FIRST_WORDS
@@ -101,7 +102,7 @@ class Dictation:
         self._finish("gone")
 
     def _look(self) -> None:
-        """Check the time, which does not run while the caller speaks or hears the prompt."""
+        """Check the timer, which stands still while the caller speaks or hears the prompt."""
         now, until = self._loop.time(), self._words_due
         if self._said_all is None:
             wait = self._pause if self._words else FIRST_WORDS

@@ -41,13 +41,15 @@ class Floor:
         self.sounded = False
         """The current answer already has sound."""
         self.certain = True
-        """The caller surely needs an answer; not so after a word at the very end of our speech."""
+        """False if the caller may need no answer, after a word at the very end of our speech."""
         self.caller_speaks = False
         """The caller is speaking, as far as is known."""
         self.caller_is_asked = False
         """A tool, or the desk, waits for keys or an answer of the caller."""
         self.caller_holds = False
         """The caller has put us on hold."""
+        self.quiet = False
+        """An operator talks with the caller, and the agent is to say nothing."""
         self.ending = False
         """The call is ending: only its farewell may be spoken."""
         self._agent_spoke = False
@@ -143,6 +145,10 @@ class Floor:
         if not self.certain:
             self.owed = Owed.NOTHING
         return self.certain
+
+    def owes_nothing(self) -> None:
+        """Note that nothing is owed: the caller's last words were for another person."""
+        self.owed = Owed.NOTHING
 
     def _owe_answer(self) -> None:
         self.owed, self.asked, self.turn = Owed.ANSWER, True, self._stopped_turn

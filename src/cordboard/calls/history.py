@@ -175,6 +175,8 @@ class CallHistory:
     context: str = ""
     provider: str = ""
     connected_ms: int | None = None
+    adopted: list[LedgerLine] = field(default_factory=list)
+    """The `call.adopted` lines: engines that were lost."""
     turns: dict[int, Turn] = field(default_factory=dict)
     overlaps: list[Overlap] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
@@ -187,6 +189,10 @@ class CallHistory:
     used: list[LedgerLine] = field(default_factory=list)
     """The `agent.used` lines."""
     recording: Recording | None = None
+    """The last one; None if there is none."""
+    recordings: list[Recording] = field(default_factory=list)
+    """All of them: one, unless another engine went on with the call, or only messages were
+    recorded."""
     declined: bool = False
     """True if the caller was not recorded, because the key of consent was not pressed."""
     gaps: list[Gap] = field(default_factory=list)
@@ -341,7 +347,10 @@ class _Reader:
             history.context, history.provider = line["context"], line["provider"]
             history.troubles += line["problems"]
         elif kind == "call.connected":
-            history.connected_ms = line["at_ms"]
+            if history.connected_ms is None:  # again after `call.adopted`
+                history.connected_ms = line["at_ms"]
+        elif kind == "call.adopted":
+            history.adopted.append(line)
         elif kind == "call.trouble":
             history.troubles.append(f"{line['where']}: {line['message']}")
             history.failed_parts.append(line)
@@ -360,6 +369,7 @@ class _Reader:
             self.history.declined = True
         elif kind == "recording.started":
             self.history.recording = Recording(line["path"], at)
+            self.history.recordings.append(self.history.recording)
         elif recording is None:
             return
         elif kind == "recording.paused":

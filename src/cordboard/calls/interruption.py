@@ -1,7 +1,7 @@
 """A voice over the agent's: its speech is held, and resumed or taken back.
 
-The agent classifies the voice; this keeps the speech, the times and the record of it. An agent that
-does not decide does not silence the call: after `UNDECIDED_AFTER` the speech is resumed.
+The agent classifies the voice; this module holds the speech, measures the times and records them.
+If the agent does not decide, the speech is resumed after `UNDECIDED_AFTER`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@
     turns without an understood word, unanswered re-prompts ──▶ the prompt is spoken
 
 It works with every agent: the engine acts, the agent only speaks the configured sentences. A
-transfer passes the firewall as the operator's own act, and an attended one is attended here too. A
-caller who is back from it hears why. While a key's transfer runs, other keys have no effect.
+transfer passes the firewall as the caller's own act: where its destination needs a proof
+(`step_up`), they are asked for it as for a tool. An attended one is attended here too. A caller who
+is back from it, or is not transferred, hears why. While a key's transfer runs, other keys have no
+effect.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from cordboard.calls import events
 from cordboard.calls.ledger import Ledger
 from cordboard.config.key_menu import KeyMenu, KeyOption
 from cordboard.config.schema import Config
-from cordboard.errors import LineError, LineGone
+from cordboard.errors import CallerNotVerified, LineError, LineGone
 from cordboard.firewall.policy import By
 from cordboard.tools.builtin import CLOSED, OUTCOME_WORDS, spoken_name
 from cordboard.tools.call_line import TransferResult
@@ -30,6 +32,10 @@ log = structlog.get_logger()
 
 CHOSEN = "They chose this by a key."
 """The caller's concern, as a human who is asked first hears it."""
+NOT_VERIFIED = "I am sorry, I could not verify who you are, so I cannot transfer you to {place}."
+BY_OPERATOR = (
+    "I am sorry, a colleague must confirm who you are before I can transfer you to {place}."
+)
 
 
 def sentences(config: Config) -> Iterator[str]:
@@ -42,7 +48,7 @@ def sentences(config: Config) -> Iterator[str]:
             yield from (option.say, option.hang_up)
             if option.transfer is not None:
                 place = spoken_name(option.transfer)
-                for words in (*OUTCOME_WORDS.values(), CLOSED):
+                for words in (*OUTCOME_WORDS.values(), CLOSED, NOT_VERIFIED, BY_OPERATOR):
                     yield words.format(place=place)
 
 
@@ -65,6 +71,9 @@ class MenuOutlets:
     not be."""
     cut: Callable[[], None]
     """Take back what the agent is saying: a caller who chose does not listen any more."""
+    prove: Callable[[str], Coroutine[None, None, None]]
+    """Have the caller give the proofs that a destination needs
+    (`calls.call_firewall.CallFirewall.prove_for`)."""
     transfer: TransfersCaller
     hang_up: Callable[[str], None]
     """Say this farewell and end the call."""
@@ -89,8 +98,7 @@ class CallKeyMenu:
         """Take a key. One that the menu does not have is ignored, unless the caller was just told
         the keys: then they are told again."""
         option = self._menu.options.get(key)
-        transfers = self._transfer is not None and not self._transfer.done()
-        if transfers or (option is None and not self._offered):
+        if self.busy or (option is None and not self._offered):
             return
         self._failures = 0
         self._call.cut()
@@ -100,6 +108,11 @@ class CallKeyMenu:
         self._offered = False
         self._ledger.record(events.KeyChosen(option.act, option.transfer or ""))
         self._follow(option)
+
+    @property
+    def busy(self) -> bool:
+        """True during a transfer that the caller has chosen."""
+        return self._transfer is not None and not self._transfer.done()
 
     def heard(self, understood: bool) -> None:
         """Note whether the caller's turn had an understood word; a re-prompt to a silent caller
@@ -129,16 +142,19 @@ class CallKeyMenu:
 
     async def _pass_on(self, destination: str, announcement: str) -> None:
         """Transfer the caller; tell one who is back why. A task border."""
-        if announcement:
-            await self._call.announce(announcement)
         words = OUTCOME_WORDS["failed"]
         try:
-            result = await self._call.transfer(destination, CHOSEN, by="engine")
+            await self._call.prove(destination)
+            if announcement:
+                await self._call.announce(announcement)
+            result = await self._call.transfer(destination, CHOSEN, by="caller")
             if not result.returned:
                 return
             words = CLOSED if result.closed else OUTCOME_WORDS[result.outcome]
         except LineGone:
             return
+        except CallerNotVerified as error:
+            words = BY_OPERATOR if error.by_operator else NOT_VERIFIED
         except LineError as error:
             log.warning("key_transfer_failed", destination=destination, error=str(error))
         except Exception as error:  # task border: the caller is with the agent

@@ -4,14 +4,17 @@ Each ledger gets its `call.ended` (`killed`, `engine_killed`), at the time of it
 incomplete line at its end is removed and recorded as `ledger.gap`. Running engines are not touched,
 even in the same directory (`open_calls`). If this process is interrupted or killed, the next engine
 continues: it finds the same times, so the steps have the same idempotency keys.
+
+A call that another engine has taken over ends as `moved`, without steps: they are that engine's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import structlog
 
@@ -20,7 +23,9 @@ from cordboard.calls.history import CallHistory, LedgerLine, parse_lines
 from cordboard.calls.ledger_file import encode_event
 from cordboard.calls.open_calls import AbandonedCalls, abandoned
 from cordboard.calls.post_call.job import JobTaker, finished, jobs_of
+from cordboard.calls.resumption import MOVED
 from cordboard.config.schema import Context
+from cordboard.errors import CordboardError
 from cordboard.observe.metrics import Metrics
 from cordboard.privacy.sealed_file import PLAIN, Vault
 
@@ -29,6 +34,13 @@ log = structlog.get_logger()
 KILLED = "killed"
 ENGINE_KILLED = "engine_killed"
 
+IsAdopted: TypeAlias = Callable[[str], Awaitable[bool]]
+
+
+async def _by_nobody(call_id: str) -> bool:
+    """Say that no other engine has the call: there is none."""
+    return False
+
 
 async def end_killed_calls(
     directory: Path,
@@ -36,9 +48,12 @@ async def end_killed_calls(
     queue: JobTaker,
     metrics: Metrics,
     vault: Vault = PLAIN,
+    is_adopted: IsAdopted = _by_nobody,
 ) -> None:
     """End all such calls in a directory of calls. `contexts` are those in force; they define the
-    post-call steps. Failures are logged and left for the next start."""
+    post-call steps. `is_adopted(call_id)` is True if another engine has taken the call over, even
+    if that has ended since; it raises `CordboardError` if that is not known now. Failures are
+    logged and left for the next start."""
     try:
         found = await asyncio.to_thread(lambda: list(abandoned(directory, vault)))
     except OSError as error:
@@ -46,21 +61,27 @@ async def end_killed_calls(
         return
     try:
         for calls in found:
-            await _end_all(calls, contexts, queue, metrics)
+            await _end_all(calls, contexts, queue, metrics, is_adopted)
     finally:
         for calls in found:
             calls.release()
 
 
 async def _end_all(
-    calls: AbandonedCalls, contexts: Mapping[str, Context], queue: JobTaker, metrics: Metrics
+    calls: AbandonedCalls,
+    contexts: Mapping[str, Context],
+    queue: JobTaker,
+    metrics: Metrics,
+    is_adopted: IsAdopted,
 ) -> None:
     """End the calls of one engine."""
     try:
         for file in await asyncio.to_thread(list, calls):
             try:
-                await _end(calls, file, contexts, queue, metrics)
-            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+                await _end(calls, file, contexts, queue, metrics, is_adopted)
+            except (
+                CordboardError, OSError, ValueError, KeyError, TypeError, OverflowError
+            ) as error:  # fmt: skip
                 log.error("killed_call_not_ended", file=str(file), error=repr(error))
         await asyncio.to_thread(calls.remove)
     except OSError as error:
@@ -73,16 +94,22 @@ async def _end(
     contexts: Mapping[str, Context],
     queue: JobTaker,
     metrics: Metrics,
+    is_adopted: IsAdopted,
 ) -> None:
-    """End one call. Raises `OSError`; any error of odd values if the files are not a call's."""
+    """End one call. Raises `OSError`, `CordboardError`, and other errors if the files do not hold a
+    call."""
     ledger, call = await asyncio.to_thread(calls.read, file)
-    history, was_open = await asyncio.to_thread(end_ledger, ledger, calls.vault)
+    moved = call.kind == "call" and await is_adopted(call.call_id)
+    outcome = MOVED if moved else KILLED
+    history, was_open = await asyncio.to_thread(end_ledger, ledger, calls.vault, outcome)
     if was_open:
         log.warning("killed_call_ended", call_id=call.call_id, path=str(ledger))
-        if call.kind == "call":
+        if call.kind == "call" and not moved:
             metrics.calls.killed(call.context, call.provider)
     context = contexts.get(call.context)
-    if context is None:
+    if history.outcome == MOVED:
+        log.info("killed_call_moved", call_id=call.call_id)
+    elif context is None:
         log.warning("killed_call_context_gone", call_id=call.call_id, context_name=call.context)
     elif context.post_call and call.kind != "try":
         written = await queue.put(jobs_of(finished(call, history), context.post_call))
@@ -91,9 +118,9 @@ async def _end(
     await asyncio.to_thread(file.unlink)
 
 
-def end_ledger(path: Path, vault: Vault = PLAIN) -> tuple[CallHistory, bool]:
-    """End a ledger if it has no end; return its history, and True if it had no end. Blocks. Raises
-    `OSError`."""
+def end_ledger(path: Path, vault: Vault = PLAIN, outcome: str = KILLED) -> tuple[CallHistory, bool]:
+    """End a ledger with this outcome if it has no end; return its history, and True if it had no
+    end. Blocks. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "r+b") as file:  # noqa: PTH123 - a descriptor
         content = file.read()
@@ -103,7 +130,7 @@ def end_ledger(path: Path, vault: Vault = PLAIN) -> tuple[CallHistory, bool]:
         lines = parse_lines(plain[: plain.rfind(b"\n") + 1])
         is_open = not lines or lines[-1]["type"] != "call.ended"
         if is_open:
-            end = b"".join(_end_lines(lines, whole=0 < size == len(content)))
+            end = b"".join(_end_lines(lines, outcome, whole=0 < size == len(content)))
             file.seek(size)
             file.truncate()
             file.write(end if sealed is None else sealed.seal.record(len(plain), end))
@@ -111,12 +138,12 @@ def end_ledger(path: Path, vault: Vault = PLAIN) -> tuple[CallHistory, bool]:
     return CallHistory.from_lines(lines), is_open
 
 
-def _end_lines(lines: list[LedgerLine], *, whole: bool) -> list[bytes]:
+def _end_lines(lines: list[LedgerLine], outcome: str, *, whole: bool) -> list[bytes]:
     """Return the last lines of a ledger; if it is not `whole`, including a `ledger.gap`."""
     last_ms = max((line["at_ms"] for line in lines), default=0)
     costs = [line for line in lines if line["type"] == "agent.used" and line["cost"] is not None]
     cost = round(sum(line["cost"] for line in costs), 6) if costs else None
     currency = costs[-1]["currency"] if costs else ""
-    ended = Ended(KILLED, ENGINE_KILLED, last_ms, cost, currency)
+    ended = Ended(outcome, ENGINE_KILLED, last_ms, cost, currency)
     missing = [] if whole else [Gap(1, last_ms)]
     return [encode_event(last_ms, event) for event in (*missing, ended)]

@@ -17,7 +17,7 @@ from cordboard.calls import (
     messages,
     silence,
 )
-from cordboard.calls.recording.call_recording import opening, spoken_opening
+from cordboard.calls.first_words import opening, spoken_opening
 from cordboard.calls.transfer import transfers
 from cordboard.config.schema import Config
 from cordboard.tools import operator_rules

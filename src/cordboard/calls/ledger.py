@@ -11,10 +11,11 @@ written and no lines wait any more.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -37,6 +38,8 @@ MOST_FILES = 10_000
 """Maximum ledgers of ended calls that wait for the disk."""
 MOST_SHARED = 16_000_000
 """Maximum bytes of a file that several calls share: strangers can make it grow."""
+PIECE_LINES = 200
+"""Lines of a copied ledger that are written together."""
 RETRY_SECONDS = 2.0
 _TRIAL = b"\0" * 65_536
 """Trial content: larger than the rest of a block, to detect a full disk."""
@@ -305,17 +308,44 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
         on_listener_failed: Callable[[], None] = lambda: None,
         redaction: CallRedaction | None = None,
+        copy_line: Callable[[bytes], None] | None = None,
     ) -> None:
         """`on_listener_failed` is called when the listener has raised; it gets no further
-        events. `redaction` removes personal data from all that is recorded or listened to."""
+        events. `redaction` removes personal data from all that is recorded or listened to.
+        `copy_line` gets every line as it goes to the file, before encryption."""
         self._redaction = redaction
+        self._copy_line = copy_line
         self._on_listener_failed = on_listener_failed
         self._writer = writer
         self._started_at = started_at
         self._listener = listener
         self._clock = clock
         self._closed = False
+        self._held: list[Callable[[], None]] | None = None
+        """Writes that wait until it is known that the call goes on here; see `hold`."""
         self._file = writer.file(path)
+
+    def hold(self) -> None:
+        """Keep everything in memory from now on, until `release` or `discard`."""
+        self._held = []
+
+    async def release(self) -> None:
+        """Write what was held, and what comes from now on."""
+        while self._held:
+            self._write_held(PIECE_LINES)
+            await asyncio.sleep(0)  # other calls have their turn
+        self._held = None
+
+    def _write_held(self, most: int | None = None) -> None:
+        held = self._held or []
+        piece = held[:most]
+        del held[:most]
+        for write in piece:
+            write()
+
+    def discard(self) -> None:
+        """Drop what is held, and what follows: the call does not go on here. No file is made."""
+        self._held, self._closed = None, True
 
     @property
     def path(self) -> Path:
@@ -339,10 +369,56 @@ class Ledger:
         if self._closed:
             log.debug("ledger_closed", event_type=event.type)
             return
+        at_ms = self.ms(self._clock() if at is None else at)
+        if self._held is not None:
+            self._held.append(partial(self._put, at_ms, event))
+        else:
+            self._put(at_ms, event)
+
+    def record_later(self, make: Callable[[], LedgerEvent]) -> None:
+        """Write an event that is made only when a held ledger is released."""
+        at_ms = self.ms(self._clock())
+        if self._held is not None:
+            self._held.append(lambda: self._put(at_ms, make()))
+        elif not self._closed:
+            self._put(at_ms, make())
+
+    def _put(self, at_ms: int, event: LedgerEvent) -> None:
         if self._redaction is not None:
             event = redacted(event, self._redaction)
-        at_ms = self.ms(self._clock() if at is None else at)
-        self._writer.write(self._file, encode_event(at_ms, event), at_ms)
+        line = encode_event(at_ms, event)
+        self._writer.write(self._file, line, at_ms)
+        if self._copy_line is not None:
+            self._copy_line(line)
+        self._tell(at_ms, event)
+
+    def copy(self, lines: Sequence[bytes], at_ms: int) -> None:
+        """Write whole lines of the same call's ledger in another engine. They are not reported:
+        see `tell`. `at_ms` is the call time of the last one."""
+        piece: list[bytes] = []
+        for line in lines:
+            piece.append(line)
+            if len(piece) == PIECE_LINES:
+                self._write(b"".join(piece), at_ms)
+                piece.clear()
+        if piece:
+            self._write(b"".join(piece), at_ms)
+
+    def _write(self, lines: bytes, at_ms: int) -> None:
+        write = partial(self._writer.write, self._file, lines, at_ms)
+        if self._held is not None:
+            self._held.append(write)
+        else:
+            write()
+
+    def tell(self, at_ms: int, event: LedgerEvent) -> None:
+        """Report an event that is in the ledger to the listener. Never raises."""
+        if self._held is not None:
+            self._held.append(partial(self._tell, at_ms, event))
+        else:
+            self._tell(at_ms, event)
+
+    def _tell(self, at_ms: int, event: LedgerEvent) -> None:
         if self._listener is None:
             return
         try:
@@ -364,11 +440,18 @@ class Ledger:
     def note(self, call: OpenCall) -> None:
         """Make the next engine end this call if this one is killed, until `settle`; `call` has
         everything it needs, completely each time."""
-        self._writer.note(self._file, call)
+        note = partial(self._writer.note, self._file, call)
+        if self._held is not None:
+            self._held.append(note)
+        else:
+            note()
 
     def close(self) -> None:
         """Stop recording."""
-        self._closed = True
+        if self._closed:
+            return
+        self._write_held()
+        self._held, self._closed = None, True
         self._writer.finish(self._file)
 
     def settle(self) -> None:

@@ -7,8 +7,7 @@
 The agent's own recogniser writes the words, so it works with every agent. The queue is that of the
 steps after calls (`calls.post_call`): a message is on the disk before the caller hears that it was
 passed on, and each receiver gets it at least once; if the disk fails, it is handed over in memory,
-and the caller hears that it may not arrive. What the caller said is never lost because they hang
-up.
+and the caller hears that it may not arrive. A hang-up does not lose the caller's words.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from cordboard.errors import LineError, LineGone, LineUnsupported
 from cordboard.tools.call_line import MessageOutcome, MessageResult
 
 MOST_TRIES = 3
-"""A caller who has said no to this many readings does not want it sent."""
+"""Number of readings; a caller who rejects all of them does not want the message sent."""
 SAY_AGAIN = "Please say your message again, and press the hash key when you have said all."
 READ_BACK = "Your message is: {text}. Shall I send it?"
 

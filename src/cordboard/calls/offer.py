@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeAlias
 
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.outbound_order import OutboundCall
+from cordboard.errors import LineUnsupported
 from cordboard.tools.tool_use import REAL, ToolUse
 
 
@@ -174,6 +175,10 @@ class Party(Protocol):
 class Guest(Party, Protocol):
     """A third party of the call, beside caller and agent."""
 
+    def aloud(self) -> AbstractAsyncContextManager[Media]:
+        """Open sound for those whom the guest is to join; it is at the place of `aside`, and ends
+        as it does."""
+
     async def join(self) -> None:
         """Connect the guest with those who talk: caller and agent, or caller and the other party
         of a consultation. All of them hear each other."""
@@ -224,8 +229,8 @@ class LineControl(Protocol):
         """Transfer the caller, blind. Returns None when the PBX has taken over.
 
         With `away_seconds`: when the caller is back on this line within that time, the status that
-        the dialplan gives (`TIMEOUT`, `NOANSWER`, ...), and None when they are not; `left` is
-        called when they have left.
+        the dialplan gives (`TIMEOUT`, `NOANSWER`, ...), and None when they are not, or when a REFER
+        has connected them elsewhere; `left` is called when they have left.
         """
 
     def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
@@ -256,6 +261,46 @@ class LineControl(Protocol):
         """Free what the source holds for this call (bridge, media channel). Idempotent."""
 
 
+class LineWithoutTelephone:
+    """Base of a line that the engine can hang up, but not operate like a telephone.
+
+    It is answered from the start and has no channel variables; all other acts of `LineControl`
+    raise `LineUnsupported`. A subclass adds `hangup`, `decline` and `release`.
+    """
+
+    line_name: ClassVar[str]
+    """Its name in messages, such as `a test call`."""
+    line_lacks: ClassVar[str] = "it has no telephone"
+    """Reason for which it refuses."""
+
+    async def answer(self) -> None:
+        """Nothing to do."""
+
+    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
+        self._refuse("be transferred")
+
+    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
+        self._refuse("have a consultation")
+
+    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
+        self._refuse("be joined by a third party")
+
+    async def device_state(self, device: str) -> str:
+        self._refuse("see the state of devices")
+
+    async def dtmf(self, keys: str) -> None:
+        self._refuse("be sent keys")
+
+    async def music(self, music: str) -> None:
+        self._refuse("play hold music")
+
+    async def variable(self, name: str) -> str | None:
+        return None
+
+    def _refuse(self, act: str) -> NoReturn:
+        raise LineUnsupported(f"{self.line_name} cannot {act}: {self.line_lacks}")
+
+
 @dataclass(frozen=True, slots=True)
 class CallTest:
     """Facts of a call or conversation that a person makes to try the agent."""
@@ -270,6 +315,47 @@ class CallTest:
         """True if the steps of `post_call` run after it: as for a call, with the configuration in
         force and all tools."""
         return self.tools.is_real and not self.trial
+
+
+@dataclass(slots=True)
+class HandOver:
+    """A call whose caller is still with the engine that hands it over."""
+
+    epoch: int = 0
+    """As `ResumedCall.epoch`, which is not known before the caller comes."""
+    came: bool = False
+    """True once the caller is here, even if their media fail then."""
+    failed: Callable[[str], None] = lambda why: None
+    """To be called if the call is given up before the caller comes, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumedCall:
+    """A call of another engine, which goes on here."""
+
+    lines: tuple[bytes, ...]
+    """The lines of its ledger so far, each with its newline, as `resumption.whole_lines` returns
+    them; the ledger here begins with exactly these."""
+    engine: str
+    """Instance name of the other engine."""
+    epoch: int
+    """Number of this engine's ownership of the call."""
+    context: str = ""
+    """Name of the context that answered it; empty: unknown."""
+    provider: str = ""
+    silence_ms: int | None = None
+    """Time for which the caller has heard nothing; None: unknown."""
+    results: Mapping[str, Any] = field(default_factory=dict)
+    """Data of the `pre_call` results by name, as far as it is known: such a step does not run
+    again."""
+    has_room: bool = True
+    """False: this engine is full, and so are the others. The call ends decently, without an agent:
+    with an apology, and the context's `on_failure`."""
+    has_music: bool = False
+    """True if the caller hears hold music until the agent is ready."""
+    hand_over: HandOver | None = None
+    """Set if the other engine lives, and has the caller until the offer's media are opened; they
+    are opened when the agent is ready. The caller is to notice nothing. None: it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +379,14 @@ class Offer:
     test: CallTest | None = None
     """Set if it is a test; never for callers by telephone."""
     transport: str = ""
-    """The way of the sound, if the source has several: `audiosocket`, `websocket`, `rtp`, ..."""
+    """The media transport, if the source has several: `audiosocket`, `websocket`, `rtp`, ..."""
     outbound: OutboundCall | None = None
     """Set if we place the call."""
+    trunk: str = ""
+    """Endpoint of the telephone system by which the call comes or leaves, such as `PJSIP/acme`;
+    empty if the source knows none."""
+    resumed: ResumedCall | None = None
+    """Set if the call began in another engine. It is not refused here, whatever the load."""
 
 
 class MediaOpener(Protocol):

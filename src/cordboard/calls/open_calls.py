@@ -6,7 +6,7 @@
             2026-11-22.<id>.json     one call: its ledger has no end yet, or the steps after it
                                      are not in the queue yet
 
-A call's file has the data that those steps may use and that the ledger lacks. All functions here
+A call's file holds the data for the steps after the call that the ledger lacks. All functions here
 block: call them in threads.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import fcntl
+import glob
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -39,8 +40,8 @@ _UNFINISHED = "."
 
 
 Kind = Literal["call", "chat", "try"]
-"""A call, a written conversation, or or what leaves no steps of `post_call`: the try
-of a single tool, a test with tools that do not run."""
+"""A call, a written conversation, or a test without steps of `post_call`: the trial of one tool, or
+a call whose tools do not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,19 @@ class AbandonedCalls:
     def release(self) -> None:
         """Release the lock."""
         os.close(self._lock)
+
+
+def is_live(directory: Path, ledger: Path) -> bool:
+    """True if a live engine has this ledger among its open calls; needs no key. Raises
+    `OSError`."""
+    for file in (directory / FOLDER).glob(f"[!{_UNFINISHED}]*/{glob.escape(_name(ledger))}"):
+        try:
+            os.close(_lock(file.parent))
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:  # removed meanwhile
+            continue
+    return False
 
 
 def abandoned(directory: Path, vault: Vault = PLAIN) -> Iterator[AbandonedCalls]:

@@ -23,15 +23,20 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.listening import DELAY, SECRET_DELAY, Listener
 from cordboard.calls.transfer.aside import Hearer
+from cordboard.calls.transfer.destination import notice_of
 from cordboard.calls.transfer.transfers import Joined
 from cordboard.config.schema import Context
 from cordboard.errors import LineError, LineGone
-from cordboard.tools.builtin import spoken_name
 from cordboard.tools.call_line import TransferResult
 
 log = structlog.get_logger()
 
 BACK = "I am still here."
+QUIET_NOTE = (
+    "[A colleague, a human of this company, has joined the call by phone, and you are to be quiet: "
+    "nothing that you say is heard, and the caller cannot be asked anything, until you learn that "
+    "the colleague has left. Words that you hear may be theirs.]"
+)
 JOINED_NOTE = (
     "[A colleague, a human of this company, has joined the call by phone. Words that you hear may "
     "be theirs. Go on serving the caller, and leave to the colleague what they take care of.]"
@@ -59,10 +64,10 @@ class OperatorLine(Protocol):
     def apart(self) -> bool:
         """True while the caller talks with the human of a transfer, without the agent."""
 
-    def confer(self, destination: str, joined: Joined) -> Coroutine[Any, Any, None]:
-        """Connect a person's phone with those who talk; `joined` is called then. The coroutine
-        returns at the end of it, and raises `LineError` if the person has not joined. Raises as
-        `take_over` at once."""
+    def confer(self, destination: str, notice: str, joined: Joined) -> Coroutine[Any, Any, None]:
+        """Connect a person's phone with those who talk; `joined` is called then. A `notice` is
+        spoken to them first. The coroutine returns at the end of it, and raises `LineError` if the
+        person has not joined. Raises as `take_over` at once."""
 
     def end_conference(self) -> None:
         """End a conference, if there is one."""
@@ -105,12 +110,18 @@ class OperatorControl:
         self._conversation: Conversation | None = None
         self._sound: CallSound | None = None
         self._listeners: dict[Listener, str] = {}
-        """With the name of each."""
+        """The people who listen now, with their names."""
 
     def connect(self, conversation: Conversation, sound: CallSound) -> None:
         """Connect the line: the caller can be heard and spoken to."""
         self._conversation = conversation
         self._sound = sound
+
+    @property
+    def acts(self) -> bool:
+        """True while an operator takes the call over, joins it or whispers."""
+        tasks = (self._taking, self._conferring, *self._whispers)
+        return any(task is not None and not task.done() for task in tasks)
 
     @property
     def listened(self) -> int:
@@ -242,9 +253,11 @@ class OperatorControl:
         def begin() -> None:
             joined.set_result(None)
             if conversation is not None:
-                self._begin_conference(conversation, destination, quiet=quiet)
+                self._note(QUIET_NOTE if quiet else JOINED_NOTE)
+                conversation.confer(True, quiet=quiet, notice=notice)
 
-        work = self._line.confer(destination, begin)
+        notice = notice_of(self._context, destination)
+        work = self._line.confer(destination, notice if apart else "", begin)
         part = "quiet" if quiet and not apart else "talks"
         self._ledger.record(events.OperatorConference(who, destination, part))
         conferring = self._conferring = loop.create_task(work, name="conference")
@@ -254,13 +267,6 @@ class OperatorControl:
             _raise_why(conferring)
         elif conversation is not None:
             conferring.add_done_callback(lambda _: self._end_conference(conversation, quiet=quiet))
-
-    def _begin_conference(
-        self, conversation: Conversation, destination: str, *, quiet: bool
-    ) -> None:
-        notice = self._context.conference.notice.replace("{name}", spoken_name(destination))
-        self._note(JOINED_NOTE)
-        conversation.confer(True, quiet=quiet, notice=notice)
 
     def _end_conference(self, conversation: Conversation, *, quiet: bool) -> None:
         self._note(LEFT_NOTE)
@@ -299,7 +305,8 @@ class OperatorControl:
         return begun.done()
 
     async def ended(self) -> None:
-        """Wait for the end of all of these that go on: the call is over."""
+        """End whispers and a conference, and wait for every act that still runs: the call is
+        over."""
         tasks = {*self._whispers, *((self._conferring,) if self._conferring is not None else ())}
         for task in tasks:
             task.cancel()

@@ -49,21 +49,23 @@ class OutboundOrder:
     caller_name: str = ""
     ring_seconds: float = 30.0
     message: str = ""
-    """Spoken to a voicemail after its beep. Empty: it is hung up on."""
+    """Spoken to a voicemail after its beep. Empty: the engine hangs up on a voicemail."""
     introduction: str = ""
     """The words for a call-screening service: the name of the calling party, and its purpose."""
     keys: tuple[str, ...] = ()
-    """Keys for a menu, step by step (`0-9*#A-D`, `w` = half a second). Empty: a menu is hung up
-    on."""
+    """Keys for a menu, step by step (`0-9*#A-D`, `w` = half a second). Empty: the engine hangs up
+    on a menu."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Values of the variables that the context declares."""
     consent: str = ""
     """Spoken to a human before the greeting, such as that the call is made by a machine."""
+    trunk: str = ""
+    """Name of the trunk by which it leaves (`Outbound.trunk`); empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundResult:
-    """How an order ended."""
+    """The end of an order."""
 
     call_id: str
     outcome: str
@@ -73,6 +75,19 @@ class OutboundResult:
     answer: str = ""
     """The last verdict about the answer (`cordboard.speech.answer.phrases.Answer`)."""
     duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PersonTaken:
+    """The answer to a claim of a person of a campaign, whom other engines may call, too."""
+
+    state: Literal["ours", "later", "done"]
+    """`later`: in `seconds`; `done`: never again."""
+    attempts: int = 0
+    """Attempts that were made, by any engine."""
+    outcome: str = ""
+    """Of the last one."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +119,7 @@ class OutboundCall:
     """Dial, and return when the other side has answered. Raises `NotReached`, `LineError`. The
     media must be open: it carries early media, so nothing may be played before."""
     finished: Callable[[OutboundResult], None] = lambda _: None
-    """Called once, with how it ended, after the call's ledger is complete."""
+    """Called once with the result, after the call's ledger is complete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The phases of a call before its greeting and after its end: the hooks of `calls.call`, and the
-look-ups of `pre_call`."""
+"""The phases of a call before its greeting and after its end: the look-ups of `pre_call`, and the
+hand-over of the steps of `post_call`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.offer import CallTest
 from cordboard.calls.open_calls import Kind, OpenCall
 from cordboard.calls.post_call.job import finished, jobs_of, recordable
+from cordboard.calls.resumption import MOVED, CallSoFar
 from cordboard.calls.services import CallServices
 from cordboard.calls.tools.events import PhaseRecords
 from cordboard.config.call_phases import PreCallStep
@@ -34,7 +35,7 @@ from cordboard.tools.call_line import NoCaller
 from cordboard.tools.desk.desk import Desk
 from cordboard.tools.speech.template import words_of
 from cordboard.tools.templates import fill_json, look_up
-from cordboard.tools.tool import ToolAsk, ToolReply
+from cordboard.tools.tool import Effects, Status, ToolAsk, ToolReply
 from cordboard.tools.toolbox import Toolbox
 
 log = structlog.get_logger()
@@ -57,6 +58,8 @@ class PreCallParts:
     tracing: Tracing
     on_data: Callable[[Mapping[str, Any]], None] = lambda _: None
     """Called with `PreCall.data` when there is new data."""
+    so_far: CallSoFar | None = None
+    """The call in another engine, if it began there."""
 
 
 class PreCall:
@@ -129,6 +132,9 @@ class PreCall:
     async def _step(self, number: int, step: PreCallStep, limit: float) -> None:
         own = step.timeout_ms / 1000 if step.timeout_ms is not None else limit
         parts = self._parts
+        if (known := self._known(number, step)) is not None:
+            self._keep(number, step, known)
+            return
         records = PhaseRecords(parts.metrics, parts.line.context_name, parts.ledger)
         desk = Desk(parts.toolbox, parts.line, records, self._loop.time, tracing=parts.tracing)
         self._desks.append(desk)
@@ -136,7 +142,8 @@ class PreCall:
             read_json_template(step.arguments), {CALL: dict(parts.line.variables)}
         )
         # The operator has configured the step, so the caller is not asked for approval.
-        ask = ToolAsk(f"pre.{number + 1}", step.tool, arguments, 0, confirmed=True)
+        seat = f"{parts.so_far.seat}:" if parts.so_far is not None else ""
+        ask = ToolAsk(f"{seat}pre.{number + 1}", step.tool, arguments, 0, confirmed=True)
         try:
             async with asyncio.timeout(min(own, limit)):
                 reply = await desk.run(ask)
@@ -144,11 +151,29 @@ class PreCall:
             self._statuses[number] = LATE
             log.warning("pre_call_late", call_id=parts.line.call_id, tool=step.tool)
             return
+        self._keep(number, step, reply)
+
+    def _keep(self, number: int, step: PreCallStep, reply: ToolReply) -> None:
         self._statuses[number] = str(reply.status)
         if reply.ok and step.save_as is not None:
             self._replies[step.save_as] = reply
-            parts.variables.update(self._spoken())
-            parts.on_data(self.data)
+            self._parts.variables.update(self._spoken())
+            self._parts.on_data(self.data)
+
+    def _known(self, number: int, step: PreCallStep) -> ToolReply | None:
+        """Return the answer in another engine; None if the step is to run here. Without its data,
+        of which the ledger has none, it stands only for a step that must not run twice."""
+        so_far = self._parts.so_far
+        use = so_far.pre_call().get(f"pre.{number + 1}") if so_far is not None else None
+        if so_far is None or use is None or use.name != step.tool:
+            return None
+        data = so_far.resumed.results.get(step.save_as or "")
+        offered = self._parts.toolbox.find(step.tool)
+        is_harmless = offered is not None and offered.spec.effects is not Effects.DESTRUCTIVE
+        if data is None and is_harmless:
+            return None
+        status = Status.OK if use.status == "ok" else Status.ERROR
+        return ToolReply(use.ask_id, use.name, status, use.message, data or {})
 
 
 def _text(reply: ToolReply | None, placeholder: Placeholder) -> str:
@@ -178,8 +203,10 @@ class CallPhases:
         """Note that the call is open; before the first line of its ledger."""
         self._note({})
 
-    def pre_call(self, generation: Generation) -> PreCall:
-        """Return the steps before the call. Lazy servers that they need begin to start."""
+    def pre_call(self, generation: Generation, so_far: CallSoFar | None = None) -> PreCall:
+        """Return the steps before the call. Lazy servers that they need begin to start. Steps that
+        another engine has run are not repeated, as far as their results are known, or if they have
+        effects."""
         binding, services = self.binding, self.services
         steps = [step.tool for step in binding.context.pre_call]
         line = NoCaller(
@@ -195,6 +222,7 @@ class CallPhases:
                 services.metrics,
                 services.tracing,
                 self._note,
+                so_far,
             ),
         )
 
@@ -203,7 +231,8 @@ class CallPhases:
         `pre_call`. If the steps cannot be written to the disk, the call stays noted, and the next
         engine hands them over again."""
         queue, steps = self.services.post_call, self.binding.context.post_call
-        if queue is not None and steps and self._has_post_call:
+        ours = ended.outcome != MOVED  # else they are the other engine's
+        if queue is not None and steps and self._has_post_call and ours:
             history = await asyncio.to_thread(_history, self.services.writer, self.ledger)
             history.outcome, history.reason = ended.outcome, ended.reason
             history.ended_ms = ended.duration_ms

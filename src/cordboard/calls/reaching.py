@@ -31,7 +31,13 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.offer import LineControl
 from cordboard.calls.outbound_order import Dialling, NotReached, OutboundCall, OutboundResult
-from cordboard.speech.answer.classifier import FRAME_BYTES, NOTHING, REVISABLE, Verdict
+from cordboard.speech.answer.classifier import (
+    FRAME_BYTES,
+    LATE_WORDS,
+    NOTHING,
+    REVISABLE,
+    Verdict,
+)
 from cordboard.speech.answer.listening import AnswerListening, Transcribe
 from cordboard.speech.answer.phrases import Answer, asks_to_wait
 
@@ -51,11 +57,11 @@ PROMPT_PAUSE = 0.7
 STALLED = NOTHING + 1
 """Seconds without a verdict, because no sound arrives at all."""
 WORDS_SECONDS = 2.0
-"""Longest wait for the words of a voice behind a screening service."""
+"""Longest wait for the words of a screening service, and of the voice behind it."""
 _WAITS = frozenset({None, Answer.SCREENING, Answer.SILENCE, Answer.RINGBACK, Answer.MACHINE})
 """Verdicts behind a screening service after which a human may still be put through."""
 _LIVE = frozenset({Answer.HUMAN, Answer.SILENCE})
-"""In doubt it is a human, who hears the greeting."""
+"""Verdicts that count as a human, who hears the greeting."""
 _OPEN = frozenset({None, *_LIVE, Answer.MACHINE, Answer.RINGBACK})
 """Verdicts that do not take the conversation from the agent."""
 
@@ -138,6 +144,8 @@ class Reaching:
         self._watching: asyncio.Task[None] | None = None
         self._screened = False
         """True if the agent's first words are for a screening service."""
+        self._unanswered: Conversation | None = None
+        """Set while the agent answers no turn, because a screening service speaks."""
         self._dialling: Dialling | None = None
         self._steps = list(call.order.keys)
 
@@ -189,9 +197,10 @@ class Reaching:
         return OutboundResult(order.call_id, dialled, reason, answer, duration_ms)
 
     def settle(self) -> None:
-        """Stop judging now: in a transfer other voices are heard than that of whom we called."""
+        """Stop judging now: in a transfer the line carries other voices than the callee's."""
         if self._watching is not None:
             self._watching.cancel()
+        self._answer_again()
         self._stop_hearing()
 
     async def close(self) -> None:
@@ -293,7 +302,7 @@ class Reaching:
             if self._screened and await self._person_behind():
                 conversation.hush()
                 announce()
-            await self._until(lambda: self._present not in _OPEN, REVISABLE)
+            await self._until(self._settled, REVISABLE + LATE_WORDS)
             answer = self._present
             if answer in _OPEN or self._ending.is_over:
                 await self._stop_listening()
@@ -302,15 +311,36 @@ class Reaching:
             self._screened = answer is Answer.SCREENING
             if not self._screened:
                 break
-            conversation.take(Interrupted(self._loop.time()))
-            await self._until(self._prompt_over, BEEP_SECONDS)
-            conversation.speech.say(Speech(self._introduction, "operator"))
-            await self._listen_anew()
+            await self._introduce(conversation)
         if answer is Answer.VOICEMAIL and self._call.order.message:
             conversation.take(Interrupted(self._loop.time()))
             self._ending.after(self._late_message(conversation))
         elif answer is not None:
             self._ending.end("completed", answer.value)
+
+    async def _introduce(self, conversation: Conversation) -> None:
+        """Say who calls, and why, to a screening service that has seemed human: in place of the
+        greeting, and of an answer to its words."""
+        conversation.take(Interrupted(self._loop.time()))
+        conversation.consult(True)
+        self._unanswered = conversation
+        await self._until(self._prompt_over, BEEP_SECONDS)
+        await self._until(lambda: not conversation.hearing, WORDS_SECONDS)
+        self._answer_again()
+        conversation.say_besides(Speech(self._introduction, "operator", interrupts=True))
+        await self._listen_anew()
+
+    def _answer_again(self) -> None:
+        """Have the agent answer again, after the words of a screening service. Idempotent."""
+        conversation, self._unanswered = self._unanswered, None
+        if conversation is not None:
+            conversation.consult(False)
+
+    def _settled(self) -> bool:
+        """True if a machine is known, or if no words are to come that could show one."""
+        classifier = self._listening.classifier
+        over = classifier.now > REVISABLE and not classifier.words_due
+        return over or self._present not in _OPEN
 
     async def _person_behind(self) -> bool:
         """Wait until a screening service has put us through to a human. False if another machine
@@ -329,6 +359,7 @@ class Reaching:
     def _watched(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()) is not None:
             log.error("answer_watch_failed", exc_info=error)
+            self._answer_again()
             self._failed(error)
 
     async def _late_message(self, conversation: Conversation) -> None:

@@ -43,6 +43,9 @@ Transcript, latencies, pictures and the live view are made only from it.
   [`post_call`](call-phases.md#post_call). It finds them in `calls.directory/open/`, where each call
   has a file until everything is done for it. Calls of another running engine in the same directory
   are not touched.
+- A call that [another engine goes on with](cluster-calls.md) has a ledger there, which begins with
+  the same lines. The ledger of the engine that was lost ends with the outcome `moved` when it
+  starts again; no step of `post_call` runs for it, and statistics leave it out.
 - If the disk accepts no data (it is full, or there is no free file descriptor), lines wait in
   memory, 16 MB of all calls together, and are written later without loss. Beyond that they are
   lost, except the newest one of each call, and a line `ledger.gap` has their number. `/ready` shows
@@ -131,6 +134,7 @@ _KINDS = {
     "dict[str, Any]": "object",
     "dict[str, float]": "object of numbers",
     "float | None": "number or null",
+    "int | None": "integer or null",
 }
 
 

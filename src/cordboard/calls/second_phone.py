@@ -1,10 +1,10 @@
-"""Asks at another telephone for keys, while the caller waits with music.
+"""Asks for keys at another telephone, while the caller hears hold music.
 
     tell the caller ──▶ hold ──▶ dial ──▶ answered ──▶ prompt ──▶ keys ──▶ hang up there ──▶ back
                           └──────── busy, no answer, anyone hangs up ────────────────────▶ back
 
-A consultation like that of a transfer, but the two are never connected: the agent's voice asks
-there, and only keys answer. A voicemail that answers presses none.
+It works like the consultation of a transfer, but never connects the two phones. The agent's voice
+asks at the other phone, and only keys are an answer, so a voicemail gives none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cordboard.tools.call_line import KeysCollected, SecondPhoneAsk
 ANSWER_MARGIN = 2.0
 """Seconds after `ring_seconds` for the event that the phone has not answered."""
 NAME = "second_phone"
-"""Name of the consultation, where a transfer has that of its destination."""
+"""Name of the consultation, in place of the destination of a transfer."""
 
 Result = TypeVar("Result")
 
@@ -72,12 +72,13 @@ class SecondPhone:
                 await self._unless_over(self._answered.wait())
         except TimeoutError:
             raise LineError("the other telephone was not answered") from None
+        ask.answered()
         await leg.brief()
         self._conversation.speech.say(Speech(ask.prompt, "approval"))
         return await self._unless_over(self._keys.collect(ask.wanted))
 
     async def _part(self, leg: SecondLeg) -> None:
-        """Hang up there, and bring the caller back."""
+        """Hang up the other phone, and bring the caller back."""
         try:
             await leg.drop()
             await leg.back()

@@ -19,6 +19,7 @@ from cordboard.calls.outbound_order import CallbackBook
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.call_recording import CallRecording
 from cordboard.calls.recording.writer import RecordingWriter
+from cordboard.calls.resumption import NOT_RECORDED_YET, EarlierRecording
 from cordboard.firewall.counts import Counts
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
@@ -52,16 +53,24 @@ class CallServices:
     transcribe: Transcribe | None = None
     """Returns the words in s16 at 8 kHz, to judge who answers an outbound call. Raises
     `RecogniserError`."""
+    copy_line: Callable[[str, bytes], None] | None = None
+    """Gets (call_id, line) of every line of every ledger, with its newline."""
 
-    def ledger(self, call_id: str, began: datetime) -> Ledger:
-        """Open the ledger of a call that begins now, in the folder of that day."""
+    on_refused: Callable[[str], None] | None = None
+    """Gets the call_id of an offer that is refused."""
+
+    def ledger(self, call_id: str, began: datetime, passed: float = 0.0) -> Ledger:
+        """Open the ledger of a call that began `passed` seconds ago, in the folder of that day."""
         clock = asyncio.get_running_loop().time
         path = self.directory / f"{began:%Y-%m-%d}" / f"{call_id}.jsonl"
         failed = partial(self.metrics.internal_error, "ledger_listener")
         tell = partial(self._tell, call_id)
         redactor = self.redactor()
         redaction = CallRedaction(redactor) if redactor else None
-        return Ledger(self.writer, path, clock(), tell, clock, failed, redaction)
+        copy_line = partial(self.copy_line, call_id) if self.copy_line is not None else None
+        return Ledger(
+            self.writer, path, clock() - passed, tell, clock, failed, redaction, copy_line
+        )
 
     def refused(self, offer: Offer, reason: str, error: str, at: datetime) -> None:
         """Add an offer that is refused now to the file of that day's refused offers."""
@@ -75,15 +84,31 @@ class CallServices:
             reason,
             error,
             offer.external_id,
+            trunk=offer.trunk,
         )
         path = self.directory / f"{at:%Y-%m-%d}" / REFUSED_OFFERS
         self.writer.append(path, encode_event(0, event))
+        if self.on_refused is not None:
+            self.on_refused(offer.call_id)
 
-    def recording(self, binding: Binding, ledger: Ledger, *, secret_keys: bool) -> CallRecording:
+    def recording(
+        self,
+        binding: Binding,
+        ledger: Ledger,
+        *,
+        secret_keys: bool,
+        earlier: EarlierRecording = NOT_RECORDED_YET,
+    ) -> CallRecording:
         """Return the recorder of a call; it records only if the context of the call does."""
         wanted, name = binding.context.recording, binding.context_name
         return CallRecording(
-            wanted, name, ledger, self.directory, self.recordings, secret_keys=secret_keys
+            wanted,
+            name,
+            ledger,
+            self.directory,
+            self.recordings,
+            secret_keys=secret_keys,
+            earlier=earlier,
         )
 
     def _tell(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:

@@ -46,14 +46,15 @@ MOST_AFTER_A_BREAK = 3
 GRACE = 0.15
 """Seconds for an answer, from the decision that the turn is over, before a filler comes."""
 DEAD_LINE = 1.1
-"""Seconds after the caller's last sample at which that time ends in any case: a filler needs 0.1 s
-to be heard."""
+"""Seconds after the caller's last sample at which `GRACE` ends in any case: a filler needs 0.1 s to
+be heard."""
 TOOLS_FILLER = 3.0
-"""Seconds after the caller's last sample up to which a tool's own filler replaces ours. A later one
-comes after ours."""
+"""Seconds after the caller's last sample up to which a tool's own filler replaces the engine's. A
+later one comes after the engine's."""
 TOOLS_SILENCE = 1.5
-"""Seconds after the caller's last sample at which a filler that replaces ours is spoken at the
-latest. Ours would come earlier; but the operator's is longer, and delays a quick answer more."""
+"""Seconds after the caller's last sample at which a tool's filler that replaces the engine's is
+spoken at the latest. The engine's would come earlier, but the operator's is longer and delays a
+quick answer more."""
 LONGEST_SPEECH = 60.0
 """Seconds after which a caller who began to speak counts as silent without a reported end."""
 LATE_AFTER = 0.7
@@ -244,9 +245,10 @@ class SilenceWatch:
         self._look()
 
     def tool_filler_delay(self, threshold: float) -> float:
-        """Return the seconds to the own filler of a tool that begins now, which has a threshold in
-        seconds. Ours gives way if that is soon, so that the caller hears one sentence for one wait;
-        the silence before it is not longer for that."""
+        """Return the seconds until the own filler of a tool that begins now; `threshold` is the
+        tool's setting in seconds. A tool's filler that is due soon replaces the engine's, so that
+        the caller hears one sentence for one wait; the silence before it lasts at most
+        `TOOLS_SILENCE`, or `filler_after_ms` if that is longer."""
         now, last = self._loop.time(), self._last_speech_at
         after = self._settings.filler_after_ms / 1000
         if not after or self._fillers or now + threshold > last + TOOLS_FILLER:
@@ -257,7 +259,8 @@ class SilenceWatch:
         return at - now
 
     def filled(self) -> None:
-        """Note that a filler of a tool, or of the agent, is being spoken: ours is not needed."""
+        """Note that a filler of a tool, or of the agent, is being spoken: the engine's is not
+        needed."""
         self._fillers = max(1, self._fillers)
         self._quiet_since = max(self._quiet_since, self._loop.time())
         self._look()

@@ -9,6 +9,7 @@ whose state then says so (`agent_api.speech`). The rules:
 - While the call is ending only its farewell is spoken; the caller hears nothing that begins after
   it.
 - A tool's question is not spoken while another question to the caller is open.
+- While the agent is to be quiet, only an operator's words and a farewell are spoken.
 - A slow tool's filler waits for the floor and for `APART` seconds without the agent's voice or
   another filler. One that is wanted within `APART` of another tool's filler is dropped: of several
   slow tools one is enough. It is dropped, too, when the tool answers first.
@@ -20,9 +21,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Purpose, Speech
 from cordboard.calls.floor import Floor, Owed
 
+_OF_NO_AGENT = ("operator", "farewell", "apology")
+"""Purposes of sentences that are spoken although the agent is to be quiet."""
 APART = 2.0
 """Seconds between a filler and any other sound of ours: closer together they are only noise."""
 
@@ -60,6 +63,8 @@ class SpeechQueue:
         """The latest sentence, while the agent has not reported its end; None: the agent's own."""
         self.silenced = False
         """The caller must not hear the latest sentence."""
+        self._notice: Speech | None = None
+        """The sentence that says who is there."""
 
     # Sentences to be spoken.
 
@@ -68,6 +73,8 @@ class SpeechQueue:
         floor = self._floor
         allowed = speech.ends_call or not floor.ending
         if speech.purpose in ("question", "menu") and floor.caller_is_asked:
+            allowed = False
+        if floor.quiet and speech.purpose not in _OF_NO_AGENT:
             allowed = False
         if not allowed:
             speech.drop()
@@ -128,6 +135,8 @@ class SpeechQueue:
         """Note that a sentence begins; None: the agent's own. True if the caller hears it."""
         ends_call = speech is not None and speech.ends_call
         self.silenced = self._farewell_begun and not ends_call
+        if self._floor.quiet and (speech is None or not self._heard_in_quiet(speech)):
+            self.silenced = True
         if speech is None:
             self.current = None
             return not self.silenced
@@ -153,6 +162,21 @@ class SpeechQueue:
             return False
         self.current = None
         return True
+
+    def fall_silent(self) -> None:
+        """Begin a time in which the agent says nothing, the rest of its sentence included."""
+        self._floor.quiet = self.silenced = True
+        self._drop_waiting()
+
+    def announce(self, text: str, changed: Callable[[Speech], None]) -> None:
+        """Have the agent say who is there, though it is to be quiet. Its own answer, which it may
+        not give now, does not precede that."""
+        purpose: Purpose = "approval" if self._floor.quiet else "operator"
+        self._notice = Speech(text, purpose, changed)
+        self._hand_over(self._notice)
+
+    def _heard_in_quiet(self, speech: Speech) -> bool:
+        return speech is self._notice or speech.purpose in _OF_NO_AGENT
 
     def silence_agent(self) -> None:
         """Keep the agent's later speech from the caller."""

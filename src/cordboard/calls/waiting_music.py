@@ -3,9 +3,9 @@
     off ──work for `music_after_ms`, nothing is said──▶ on ──sound of ours, or the work ends──▶ off
 
 The line plays the music in place of our sound, so the two are never mixed. The first sound of ours
-takes it away, and is held until it is gone: nothing of it is lost. Music comes again when that was
-heard and the work still goes on. While it plays the line is not silent: the silence watch waits. A
-line without music (`LineUnsupported`) goes on with fillers.
+ends the music, and is held until the line has stopped it, so none of that sound is lost. The music
+returns once the sound was heard and the work still goes on. Music is no silence: the silence watch
+waits. On a line without music (`LineUnsupported`) the caller hears fillers instead.
 """
 
 from __future__ import annotations

@@ -34,14 +34,18 @@ class Answer:
     """An async iterator over the events of one message, to be read once."""
 
     def __init__(self, on_left: Callable[[Answer], None] = lambda _: None) -> None:
-        self._events: asyncio.Queue[ChatEvent | None] = asyncio.Queue()
+        self._events: asyncio.Queue[tuple[ChatEvent, Callable[[], None] | None] | None]
+        self._events = asyncio.Queue()
+        self._taken: Callable[[], None] | None = None
+        """Of the event that the reader has."""
         self._on_left = on_left
         self._over = False
 
-    def put(self, event: ChatEvent) -> None:
-        """Add an event; ignored after the end."""
+    def put(self, event: ChatEvent, taken: Callable[[], None] | None = None) -> None:
+        """Add an event; ignored after the end. `taken` is called once the reader has done with it:
+        when it asks for the next one."""
         if not self._over:
-            self._events.put_nowait(event)
+            self._events.put_nowait((event, taken))
 
     def end(self) -> None:
         """End the answer: no more events come."""
@@ -61,8 +65,12 @@ class Answer:
 
     async def __anext__(self) -> ChatEvent:
         """Return the next event. May be cancelled and called again; nothing is lost."""
-        event = await self._events.get()
-        if event is None:
+        if self._taken is not None:
+            self._taken()
+            self._taken = None
+        item = await self._events.get()
+        if item is None:
             self._events.put_nowait(None)
             raise StopAsyncIteration
+        event, self._taken = item
         return event

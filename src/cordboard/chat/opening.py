@@ -20,6 +20,7 @@ from cordboard.calls.offer import CallTest
 from cordboard.calls.phases import CallPhases
 from cordboard.calls.services import CallServices
 from cordboard.chat.answering import model_of, notice
+from cordboard.chat.disclosure import ChatDisclosure
 from cordboard.config.call_variables import call_variables
 from cordboard.generation.generation import Generation
 from cordboard.tools.speech.template import fill_prompt
@@ -62,6 +63,8 @@ class Opening:
         self.toolbox = generation.admit(context, test.tools if test is not None else REAL)
         self._brain = brain
         self.ledger = services.ledger(self.session_id, self._started_at)
+        self.disclosure = ChatDisclosure(self.ledger)
+        """The words that say that an agent writes."""
         self._costs = CallCosts(
             context, config.prices, self._context.budget, self.ledger, services.metrics, on_limit
         )
@@ -115,18 +118,21 @@ class Opening:
         self._pre_call.begin()
 
     async def dialogue(self, ask_tool: AskTool) -> tuple[Dialogue, str]:
-        """Return the dialogue, and the greeting, once the look-ups that they need are done."""
+        """Return the dialogue, and the greeting, once the look-ups that they need are done. The
+        disclosure is ready then."""
         if self._context.uses_pre_call:
             await self._pre_call.done()
         saved = self._pre_call.saved()
         greeting = fill_prompt(self._context.greeting, self.variables, saved)
+        disclosure = fill_prompt(self._context.disclosure, self.variables, saved)
+        self.disclosure.begin(disclosure)
         prompt = fill_prompt(self._context.prompt, self.variables, saved)
         session = DialogueSession(
             prompt,
             self.toolbox.specs,
             ask_tool,
             self.variables,
-            greeting,
+            " ".join(filter(None, (disclosure, greeting))),
             used=self._costs.used,
         )
         return self._brain.open(session), greeting
@@ -140,6 +146,7 @@ class Opening:
         ledger, and hand over the steps of `post_call`."""
         await self._pre_call.close(grace)
         self._costs.close()
+        await self.disclosure.close()
         now = asyncio.get_running_loop().time()
         costs = self._costs
         cost = None if costs.total is None else round(costs.total, 6)

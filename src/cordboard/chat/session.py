@@ -244,6 +244,8 @@ class ChatSession:
             if self._dialogue is None:
                 self._dialogue, greeting = await self._opening.dialogue(self._ask_tool)
                 self._greet(greeting)
+            else:
+                self._disclose(self._turn)
             if message is None:
                 return
             self._note(message)
@@ -264,9 +266,22 @@ class ChatSession:
         self._ledger.record(events.Heard(self._turn, message or "", 1.0))
 
     def _greet(self, greeting: str) -> None:
+        disclosed = self._disclose(0)
         if greeting:
             self._ledger.record(events.Answering(0, greeting))
-            self._emit("token", {"turn": 0, "text": greeting})
+            self._emit("token", {"turn": 0, "text": f" {greeting}" if disclosed else greeting})
+
+    def _disclose(self, turn: int) -> bool:
+        """Begin the answer with the disclosure; False if the client has it, or there is none."""
+        disclosure = self._opening.disclosure
+        words = disclosure.words()
+        if not words:
+            return False
+        self._ledger.record(events.Answering(turn, words))
+        self._emit("token", {"turn": turn, "text": words}, disclosure.taken)
+        if turn:
+            self._said.append(words)
+        return True
 
     def _responded(self, _: asyncio.Task[None]) -> None:
         self._answering = None
@@ -290,6 +305,7 @@ class ChatSession:
     def _reader_left(self, answer: Answer) -> None:
         if answer is self._answer:
             self._answer = None
+            self._opening.disclosure.left()
             self._give_up()
 
     def _too_long(self) -> None:
@@ -422,12 +438,14 @@ class ChatSession:
 
     # Internals.
 
-    def _emit(self, name: EventName, data: dict[str, Any]) -> None:
-        self._tell(ChatEvent(name, data))
+    def _emit(
+        self, name: EventName, data: dict[str, Any], taken: Callable[[], None] | None = None
+    ) -> None:
+        self._tell(ChatEvent(name, data), taken)
 
-    def _tell(self, event: ChatEvent) -> None:
+    def _tell(self, event: ChatEvent, taken: Callable[[], None] | None = None) -> None:
         if self._answer is not None:
-            self._answer.put(event)
+            self._answer.put(event, taken)
 
     def _close_answer(self, state: Literal["open", "approval", "ended"], reason: str = "") -> None:
         """End the present answer; `state` is the new state of the conversation."""

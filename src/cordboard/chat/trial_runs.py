@@ -181,9 +181,8 @@ class TrialRuns:
         in_force = self._in_force().version
         loaded, text = await asyncio.to_thread(self._read, draft, in_force)
         if draft.context not in loaded.config.contexts:
-            known = ", ".join(loaded.config.contexts)
-            words = f"there is no context {draft.context[:64]!r} in the draft; known: {known}"
-            raise ChatRefused("unknown_context", words)
+            words = f"there is no context {draft.context[:64]!r} in the draft"
+            raise ChatRefused("unknown_context", words)  # names of others may not be for its author
         version, problems = await asyncio.to_thread(self._keep, text, who)
         generation, providers = await self._build(loaded.config, draft.context, version)
         trial = Trial(

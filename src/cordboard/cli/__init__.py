@@ -18,6 +18,7 @@ from cordboard.cli import (
     campaign,
     chat,
     check,
+    cluster,
     config,
     demo,
     dial,
@@ -53,6 +54,7 @@ app.command("undrain")(drain.undrain)
 app.command("mcp-server")(mcp_server.command)
 app.add_typer(calls.app, name="calls")
 app.add_typer(campaign.app, name="campaign")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(history.app, name="history")
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(config.app, name="config")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cordboard import private_files
 from cordboard.cli.options import (
     DEFAULT_CONFIG,
     ConfigOption,
@@ -113,6 +114,8 @@ def _report(placed: PlacedCall, record: Path | None, *, as_json: bool, from_outs
     from cordboard.cli.screen import print_json
 
     if record is not None:
+        if not record.exists():  # it has voices: for this user alone
+            os.close(private_files.create(record))
         placed.line.write_wav(record)
     if as_json:
         print_json(call_as_json(placed.history))

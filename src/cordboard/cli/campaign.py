@@ -109,17 +109,29 @@ def status(
     config: ConfigOption = DEFAULT_CONFIG,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show how far campaigns are: people who wait, are called, and how the calls ended."""
+    """Show how far campaigns are: people who wait, are called, and how the calls ended; and why a
+    running campaign places no calls now."""
     from cordboard.cli.screen import print_json
+    from cordboard.outbound.campaigns.runner import is_worked_off
 
     with closing(_store(config)) as store:
         found = store.status(name)
+    is_off = (text_at(config, ("outbound", "enabled")) or "false").lower() != "true"
+    path = _file(config)
+    for each in found if is_off or not is_worked_off(path) else ():
+        waiting = each["people"].get("pending", 0) and each["state"] == "running"
+        if waiting and is_off:
+            each["waits"] = "outbound calls are off (outbound.enabled)"
+        elif waiting:
+            each["waits"] = f"no engine works off {path}; start one: cordboard run -c {config}"
     if json:
         print_json(found)
         return
     for each in found:
         counts = ", ".join(f"{count} {what}" for what, count in each["people"].items())
         print(f"{each['name']}: {each['state']}; {counts or 'nobody'}")
+        if each["waits"]:
+            print(f"  nobody is called now: {each['waits']}")
 
 
 @app.command("results")
@@ -152,8 +164,17 @@ def block(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Add numbers to the do-not-call list; if one cannot be read, none."""
+    """Add numbers to the do-not-call list; if one cannot be read, none.
+
+    A number that its country does not have, perhaps a mistyped one, is named, and added.
+    """
+    from cordboard.firewall.numbers import read_number
+
     wanted = _numbers(numbers, config)
+    for each in wanted:
+        read = read_number(each, None)
+        if read is None or read.kind == "unknown":
+            print(f"{each}: its country has no such number; it is added", file=sys.stderr)
     with closing(_store(config, new=True)) as store:
         print(f"{store.block(wanted)} numbers are new on the do-not-call list")
 
@@ -179,18 +200,24 @@ def _numbers(given: list[str], config: Path) -> list[str]:
     written: list[str] = []
     for each in given:
         path = Path(each)
-        written += path.read_text("utf-8").splitlines() if path.is_file() else [each]
+        written += path.read_text("utf-8-sig").splitlines() if path.is_file() else [each]
     return numbers_to_block(written, text_at(config, ("firewall", "country")))
 
 
 def _store(config: Path, *, new: bool = False) -> CampaignStore:
-    """Return the queue; only its key of the file is read. `new`: it is made if there is none."""
-    from cordboard.config.sections.outbound import Outbound
+    """Return the queue. `new`: it is made if there is none."""
     from cordboard.errors import CampaignRefused
     from cordboard.outbound.campaigns.store import CampaignStore
 
-    named = text_at(config, ("outbound", "campaigns"))
-    path = Path(named) if named else Outbound().campaigns
+    path = _file(config)
     if not new and not path.exists():
         raise CampaignRefused(f"there are no campaigns yet: {path} does not exist")
     return CampaignStore(path)
+
+
+def _file(config: Path) -> Path:
+    """Return the queue's file; only its key of the configuration is read."""
+    from cordboard.config.sections.outbound import Outbound
+
+    named = text_at(config, ("outbound", "campaigns"))
+    return Path(named) if named else Outbound().campaigns

@@ -22,6 +22,12 @@ def command(
     message: Annotated[
         str, typer.Option("--message", help="Left to a voicemail. Default: it is hung up on.")
     ] = "",
+    purpose: Annotated[
+        str,
+        typer.Option(
+            "--purpose", help="Why, for a call-screening service. Default: the context's."
+        ),
+    ] = "",
     keys: Annotated[
         list[str] | None,
         typer.Option("--keys", help="Keys for a menu; once for each of its steps."),
@@ -57,6 +63,7 @@ def command(
         "number": number,
         "context": context,
         "message": message,
+        "purpose": purpose,
         "keys": keys or [],
         "variables": variables,
         "call_id": call_id,

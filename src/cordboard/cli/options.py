@@ -17,6 +17,7 @@ from cordboard.errors import ConfigError, ExtraMissing
 
 if TYPE_CHECKING:
     from cordboard.config.load import LoadedConfig
+    from cordboard.config.yaml_document import Document
     from cordboard.errors import ConfigProblem
     from cordboard.observe.logging import KeptLog, SecretFilter
 
@@ -49,6 +50,8 @@ def text_at(config: Path, key: tuple[str | int, ...]) -> str | None:
     from cordboard.config.yaml_document import parse
 
     document = parse(text_of(config), str(config))
+    if document.get(("cluster", "config")) == "bus":
+        document = _with_version(document, config, key)
     named = document.get(key)
     if named is None:
         return None
@@ -58,6 +61,22 @@ def text_at(config: Path, key: tuple[str | int, ...]) -> str | None:
         message = "; ".join([*why, *found.problems])
         raise ConfigError([document.problem(key, message)])
     return found.text
+
+
+def _with_version(document: Document, config: Path, key: tuple[str | int, ...]) -> Document:
+    """Return an engine's file with the version of its cluster that it had last, if a key is of
+    that. Raises `ConfigError`."""
+    from cordboard.config.sections.admin import AdminUi
+    from cordboard.config.sections.cluster import Cluster
+    from cordboard.config.shared_part import SharedConfig, copy_of, is_shared, merged, parse_shared
+
+    if not is_shared(key):
+        return document
+    data = Path(text_at(config, ("admin", "ui", "data")) or AdminUi().data)
+    name = text_at(config, ("cluster", "name")) or Cluster.model_fields["name"].default
+    shared = SharedConfig(copy_of(data, name, text_at(config, ("cluster", "node")) or ""))
+    shared.begin()
+    return document if shared.current is None else merged(document, parse_shared(shared.current))
 
 
 def require_test_kit() -> None:

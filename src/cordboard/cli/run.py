@@ -6,8 +6,10 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,10 +24,14 @@ from cordboard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from cordboard.config.load import ConfigSource
+    from cordboard.config.load import ConfigSource, LoadedConfig
     from cordboard.config.schema import Config
+    from cordboard.config.shared_part import SharedConfig
     from cordboard.observe.logging import KeptLog, SecretFilter
     from cordboard.vendors.local.models import OfflineLoading
+
+REPLACED = 75
+"""Exit status: EX_TEMPFAIL of sysexits.h, so that a service manager starts the engine again."""
 
 
 def command(
@@ -38,17 +44,39 @@ def command(
     """Run the engine until SIGTERM or Ctrl-C.
 
     On either no new calls are taken, and live ones have calls.shutdown_grace_ms to end; a second
-    signal ends them at once. SIGHUP reloads the file: new calls get the changes.
+    signal ends them at once. SIGHUP reloads the file: new calls get the changes. Exit status 75:
+    other engines of the cluster have taken this one for dead, and have its calls; start it again.
     """
     from cordboard.config.load import ConfigSource
     from cordboard.observe.logging import KeptLog
 
     gc.disable()  # imported and loaded objects stay; collections would take a tenth longer
-    loaded = load_config(config)
+    loaded, shared = _with_version(load_config(config))
     kept = KeptLog(begin=time.time_ns() // 1_000_000) if loaded.config.admin.ui.enabled else None
     secrets = set_up_log(log_level, loaded, json=log_json, kept=kept)
     source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content, secrets.register)
-    run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept, secrets))
+    if shared is not None:
+        source = replace(source, read=shared.read, shared=loaded.shared)
+    run_async(_serve(loaded.config, source, begin_loading(loaded.config), kept, secrets, shared))
+
+
+def _with_version(loaded: LoadedConfig) -> tuple[LoadedConfig, SharedConfig | None]:
+    """Return the configuration with the cluster's version that this engine had last, where it has
+    one (`cluster.config: bus`). A version that cannot be used any more is told; the engine then
+    starts with its own file and gets the newest one."""
+    if loaded.config.cluster is None or loaded.config.cluster.config == "file":
+        return loaded, None
+    from cordboard.config.shared_part import shared_config_of
+    from cordboard.errors import ConfigError
+
+    shared = shared_config_of(loaded)
+    try:
+        shared.begin()
+        return shared.read(loaded.path, os.environ), shared
+    except ConfigError as error:
+        print(f"cordboard: warning: the kept version is not used: {error}", file=sys.stderr)
+        shared.current = None
+        return loaded, shared
 
 
 def begin_loading(config: Config) -> OfflineLoading | None:
@@ -67,9 +95,10 @@ async def _serve(
     loading: OfflineLoading | None,
     kept: KeptLog | None,
     secrets: SecretFilter,
+    shared: SharedConfig | None,
 ) -> None:
     try:
-        await _run_engine(config, source, loading, kept, secrets)
+        await _run_engine(config, source, loading, kept, secrets, shared)
     finally:
         if loading is not None:  # also without an engine: no thread may outlive the interpreter
             await loading.workers.close()
@@ -81,6 +110,7 @@ async def _run_engine(
     loading: OfflineLoading | None,
     kept: KeptLog | None,
     secrets: SecretFilter,
+    shared: SharedConfig | None,
 ) -> None:
     from cordboard.runtime.engine import Engine
 
@@ -92,13 +122,17 @@ async def _run_engine(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    engine = Engine(config, source=source, loading=loading, kept_log=kept)
+    engine = Engine(config, source=source, loading=loading, kept_log=kept, shared_config=shared)
     secrets.redact = engine.redact
     loop.add_signal_handler(signal.SIGHUP, engine.administration.reload_soon, "SIGHUP")
     await _unless(stop, engine.start())
     gc.enable()
-    if not stop.is_set():
-        await stop.wait()
+    replaced = loop.create_task(engine.replaced())
+    stopped = loop.create_task(stop.wait())
+    await asyncio.wait({replaced, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    is_replaced = replaced.done()
+    for task in (replaced, stopped):
+        task.cancel()
     stopping = loop.create_task(engine.stop())
     hurried = loop.create_task(hurry.wait())
     await asyncio.wait({stopping, hurried}, return_when=asyncio.FIRST_COMPLETED)
@@ -107,6 +141,8 @@ async def _run_engine(
         for call in tuple(engine.registry.calls.values()):
             call.end("shutdown", "engine_stopped")
     await stopping
+    if is_replaced:
+        raise typer.Exit(REPLACED)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:

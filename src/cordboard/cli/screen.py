@@ -56,13 +56,20 @@ def status_table(servers: Iterable[Mapping[str, Any]], now: datetime.datetime) -
             Text(printable(server["server"])),
             Text(state, style=_STATE_STYLES.get(state, "")),
             Text(age(str(server["since"]), now)),
-            Text("" if server["pid"] is None else str(server["pid"])),
+            Text(_place(server)),
             Text(printable(server["protocol"])),
             Text(tools),
             Text(str(server["restarts"])),
             Text(str(server["breaker"])),
         )
     return table
+
+
+def _place(server: Mapping[str, Any]) -> str:
+    """Return the process id, or the engine of the cluster that runs the server."""
+    if server.get("runs_at"):
+        return f"at {printable(server['runs_at'])}"
+    return "" if server["pid"] is None else str(server["pid"])
 
 
 def trouble_lines(servers: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -73,6 +80,8 @@ def trouble_lines(servers: Iterable[Mapping[str, Any]]) -> list[str]:
         if server["state"] in TROUBLE or (server["last_error"] and server["state"] != "ready"):
             lines.append(f"{name}: {printable(server['last_error'] or server['state'])}")
             lines += [f"{name} | {printable(line)}" for line in server["stderr"][-STDERR_SHOWN:]]
+        if reporters := server.get("breaker_reported_by"):
+            lines.append(f"{name}: gives no answers to {printable(', '.join(reporters))}")
         if server["quarantined"]:
             tools = ", ".join(printable(tool) for tool in server["quarantined"])
             lines.append(f"{name}: quarantined until `cordboard mcp accept`: {tools}")
@@ -154,6 +163,54 @@ def calls_table(calls: Iterable[Mapping[str, Any]]) -> Table:
             "" if ms is None else f"{ms / 1000:.1f} s",
             call["turns"],
             call["outcome"] + reason,
+        ]
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    return table
+
+
+def engines_table(engines: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per engine of a cluster."""
+    table = _table(
+        "instance", "node", "labels", "region", "version", "calls", "free", "state", "since"
+    )
+    for engine in engines:
+        cells = [
+            engine["instance"],
+            engine["node"],
+            ", ".join(engine["labels"]),
+            engine["region"],
+            engine["version"],
+            engine["live_calls"],
+            engine["free_slots"],
+            "draining" if engine["draining"] else "serving",
+            engine["started_at"],
+        ]
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    return table
+
+
+def owned_calls_table(calls: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per live call of a cluster."""
+    columns = ("call_id", "owner", "state", "caller_number", "called_number", "context", "asterisk")
+    table = _table("call", "engine", "state", "caller", "called", "context", "Asterisk", "since")
+    for call in calls:
+        cells = [*(call[name] for name in columns), call["started_at"]]
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+    return table
+
+
+def cluster_versions_table(versions: Iterable[Mapping[str, Any]]) -> Table:
+    """One line per version of a cluster's configuration; times are those of this machine's zone."""
+    table = _table("version", "since", "who", "state", "text", "note")
+    for version in versions:
+        at = datetime.datetime.fromisoformat(version["at"]).astimezone()
+        cells = [
+            f"{version['number']}" + (" *" if version["in_force"] else ""),
+            f"{at:%Y-%m-%d %H:%M:%S}",
+            version["author"],
+            version["state"],
+            version["digest"][:12],
+            "; ".join(filter(None, (version["note"], version["why"]))),
         ]
         table.add_row(*(Text(printable(str(cell))) for cell in cells))
     return table

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from cordboard.config.call_phases import PostCallStep
-from cordboard.config.hours import BusinessHours
+from cordboard.config.hours import ZonedHours
 from cordboard.config.patterns import HostName, Name, Port, ServerId
 from cordboard.config.remote_url import is_loopback
 from cordboard.config.section import Section
@@ -103,7 +103,7 @@ class AlarmRule(Section):
         description="With fewer calls, turns or tool calls than this, a share or percentile is not "
         "judged.",
     )
-    hours: BusinessHours | None = Field(
+    hours: ZonedHours | None = Field(
         None,
         description="Judge it only when all of `over_minutes` is in these hours. Left out: always.",
     )

@@ -26,6 +26,7 @@ _FIXED = (
     "calls.directory",
     "calls.index",
     "privacy.encryption",
+    "cluster",
 )
 """Resources that the engine opens, or connects to, once in its life."""
 

@@ -136,10 +136,11 @@ class Conference(Section):
         "destination with `takeover`.",
     )
     notice: str = Field(
-        "",
+        "A colleague has joined the call.",
         max_length=300,
-        description="Sentence that caller and agent hear when an operator has joined; {name} is "
-        "the destination's name. Empty = none.",
+        description="Sentence that all of them hear when an operator joins; {name} is the "
+        "destination's name. Nobody joins caller and human before they have heard it. Empty = "
+        "none, where the law allows that.",
     )
 
 
@@ -173,3 +174,25 @@ class Recording(Section):
     def waits_for_consent(self) -> bool:
         """True if sound is kept only after the sentence of consent was heard."""
         return self.begin == "consent_heard" and bool(self.consent) and not self.consent_key
+
+
+class Resume(Section):
+    """Sentences with which a call goes on after its engine was lost (docs/cluster-calls.md)."""
+
+    phrase: str = Field(
+        "I am sorry, the line dropped for a moment. Please go on.",
+        max_length=500,
+        description="Spoken where the caller's last words were answered, or are not known.",
+    )
+    recall: str = Field(
+        'I am sorry, the line dropped for a moment. You said: "{request}". Shall I go on with '
+        "that?",
+        max_length=500,
+        description="Spoken where they were not answered; `{request}` stands for them.",
+    )
+    transfer: str = Field(
+        "I am sorry, the line dropped for a moment, and I could not put you through. How can I "
+        "help you?",
+        max_length=500,
+        description="Spoken where the caller was being transferred.",
+    )

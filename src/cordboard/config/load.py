@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
@@ -66,6 +66,9 @@ class LoadedConfig:
     """The files of `${file:...}` → the place that names them first."""
     content: bytes = field(default=b"", repr=False)
     """Bytes of the file."""
+    shared: bytes = field(default=b"", repr=False)
+    """Text of the cluster's version that the shared keys are from (`config.shared_part`); empty:
+    all are from the file."""
 
 
 def load(path: Path, environ: Mapping[str, str], plugins: Plugins | None = None) -> LoadedConfig:
@@ -315,6 +318,10 @@ def _secret_values(value: Any) -> Iterator[str]:
             pending.extend(value.values())
 
 
+ReadConfig: TypeAlias = Callable[[Path, Mapping[str, str]], LoadedConfig]
+"""Reads a file and fills its `${VARIABLES}` from an environment. Raises `ConfigError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
     """A file and the environment that fills its `${VARIABLES}`; its `${file:...}` are read again
@@ -329,9 +336,13 @@ class ConfigSource:
     """Bytes of the file in force (`LoadedConfig.content`)."""
     register_secrets: Callable[[frozenset[str]], None] = lambda _: None
     """Receives values that must never be printed, before anything is done with them."""
+    read: ReadConfig = load
+    """Reads the file; in a cluster with one configuration, with the version in force."""
+    shared: bytes = field(default=b"", repr=False)
+    """Text of that version at the start (`LoadedConfig.shared`)."""
 
     def load(self) -> LoadedConfig:
         """Read the file. Blocks on the disk: call it in a thread. Raises `ConfigError`."""
-        loaded = load(self.path, self.environ)
+        loaded = self.read(self.path, self.environ)
         self.register_secrets(loaded.secrets)
         return loaded

@@ -14,6 +14,7 @@ from cordboard.config.sections.tool import ErrorMessages, FillerTexts
 from cordboard.config.tools.entry import McpTool
 
 McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
+McpRun: TypeAlias = Literal["node", "cluster"]
 McpLock: TypeAlias = Literal["off", "warn", "enforce"]
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -187,6 +188,11 @@ class McpServer(Section):
         description="`boot` = with the engine; `lazy` = at the first call in a context that lists "
         "one of its tools (which must be named under `tools`).",
     )
+    run: McpRun = Field(
+        "node",
+        description="`node` = each engine of a cluster runs its own; `cluster` = one engine runs "
+        "it for all (`stdio` only).",
+    )
     required: bool = Field(
         False,
         description="Whether calls need it: `/ready` is 503 until it is ready, and while it is "
@@ -218,6 +224,11 @@ class McpServer(Section):
             foreign = [name for name in ("command", "env", "cwd") if getattr(self, name)]
         if foreign:
             raise ValueError(f"`transport: {self.transport}` knows no `{foreign[0]}`")
+        if self.run == "cluster" and self.transport != "stdio":
+            raise ValueError(
+                f"`run: cluster` is for `transport: stdio`; each engine connects to a server of "
+                f"`transport: {self.transport}` by itself"
+            )
         if self.required and self.start == "lazy":
             raise ValueError("`required: true` needs `start: boot`; a lazy server waits for a call")
         for name, value in self.headers.items():

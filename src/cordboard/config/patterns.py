@@ -43,6 +43,10 @@ PLACE = (
 DIALPLAN_CLASS = r"^[A-Za-z0-9_.-]{0,79}$"
 ENDPOINT = r"^([A-Za-z]+/[A-Za-z0-9_*#+.@:/-]{1,120})?$"
 DEVICE = r"^[A-Za-z]+[/:][A-Za-z0-9_*#+.@-]{1,80}$"
+NODE = r"^[a-z][a-z0-9-]{0,30}$"
+BUS_URL = r"^(nats|tls)://[A-Za-z0-9.\[\]:_-]+$"
+
+TRUNK = r"^[A-Za-z0-9]+/[A-Za-z0-9_.+*#-]{1,80}$"
 
 HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -88,7 +92,11 @@ PATTERNS_IN_WORDS = {
     DIALPLAN_CONTEXT: "a dialplan context (letters, digits, and . - _, at most 79)",
     DIALPLAN_CLASS: "a class (letters, digits, and . - _, at most 79) or nothing",
     ENDPOINT: "a channel such as PJSIP/6001 or PJSIP/+4722334455@trunk, or nothing",
+    TRUNK: "a trunk as technology and endpoint, such as PJSIP/acme",
     DEVICE: "a device such as PJSIP/6001 or Custom:DND6001",
+    NODE: "a node name (lower-case letters, digits and -, a letter first, at most 31)",
+    BUS_URL: "an address such as nats://10.0.0.5:4222 or tls://nats.example.org:4222, without "
+    "user or password",
 }
 """Descriptions of the patterns in error messages and the reference."""
 

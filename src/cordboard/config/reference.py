@@ -130,6 +130,10 @@ _PAGES: Mapping[str, _Page] = {
         "Rules for callers, tools, transfers and numbers, outside the model.\n"
         "Guide: [firewall](../firewall.md).",
     ),
+    "cluster": _Page(
+        "Several engines",
+        "Several engines that know of each other, by NATS.\nGuide: [cluster](../cluster.md).",
+    ),
     "calls": _Page(
         "Calls, chats and prices",
         "Rules for all calls, written conversations, and the prices of services.\n"

@@ -24,6 +24,7 @@ from cordboard.config.conversation import (
     Conference,
     Listening,
     Recording,
+    Resume,
     Silence,
     TurnTaking,
 )
@@ -48,6 +49,7 @@ from cordboard.config.rules import Rules
 from cordboard.config.secrets import secrets_in
 from cordboard.config.section import Section
 from cordboard.config.sections.admin import Admin
+from cordboard.config.sections.cluster import Cluster
 from cordboard.config.sections.firewall import Firewall
 from cordboard.config.sections.outbound import Outbound
 from cordboard.config.sections.parts import PartSection
@@ -283,8 +285,17 @@ class Context(Section):
     disclosure: str = Field(
         "",
         json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
-        description='First words of every call, before consent and greeting, such as "I am an '
-        'automated assistant." The ledger says whether the caller has heard them to their end.',
+        description="First words of every call and written conversation, before consent and "
+        'greeting, such as "I am an automated assistant." The ledger says whether the caller has '
+        "heard them to their end.",
+    )
+    purpose: str = Field(
+        "",
+        max_length=500,
+        json_schema_extra={"placeholders": dict(CALL_VARIABLES)},
+        description='Why this context calls people, such as "It is about your repair." Said to a '
+        "call-screening service after `outbound.introduction`, unless the request of the call says "
+        "another purpose.",
     )
     provider: Name | None = Field(
         None,
@@ -308,6 +319,9 @@ class Context(Section):
         json_schema_extra={"reference": "destinations"},
         description="Destination of `tools.transfer` for the caller when no agent is left. Left "
         "out: an apology, and the call ends.",
+    )
+    resume: Resume = Field(
+        Resume(), description="Sentences after the loss of the engine that had the call."
     )
     budget: Budget = Field(Budget(), description="Limits of one call's cost and duration.")
     tools: tuple[ToolOrGroup, ...] = Field(
@@ -497,6 +511,9 @@ class Config(Section):
     )
     alarms: Alarms = Field(
         Alarms(), description="Conditions that are watched, and the ways of notices."
+    )
+    cluster: Cluster | None = Field(
+        None, description="Several engines that know of each other. Left out: this one is alone."
     )
     _from_environment: frozenset[str] = PrivateAttr(frozenset())
 

@@ -59,14 +59,32 @@ def read_number(text: object, home: str | None) -> Number | None:
 
 
 def caller_of(text: str, home: str | None) -> str:
-    """Return a caller's number in the form that counts; empty if it cannot be read."""
+    """Return a caller's number as `Number.text`; empty if it cannot be read."""
     number = read_number(text, home)
     return number.text if number is not None else ""
 
 
+def written_forms(number: str, home: str | None) -> tuple[str, ...]:
+    """Return the other forms in which a telephone line may give a number: in E.164, without the
+    plus sign, with `00`, and as it is dialled within `home`. Empty if it cannot be read."""
+    import phonenumbers
+
+    read = read_number(number, home) or read_number(f"+{number}", home)
+    if read is None or not read.is_full:
+        return ()
+    digits = read.text.removeprefix("+")
+    forms = [read.text, digits, f"00{digits}"]
+    parsed = phonenumbers.parse(read.text)
+    if home is not None and parsed.country_code == phonenumbers.country_code_for_region(home):
+        style = phonenumbers.PhoneNumberFormat.NATIONAL
+        dialled = phonenumbers.format_number(parsed, style).translate(_SEPARATORS)
+        forms += [dialled, phonenumbers.national_significant_number(parsed)]
+    return tuple(dict.fromkeys(each for each in forms if each != number.translate(_SEPARATORS)))
+
+
 def read_target(text: str, home: str | None) -> Number:
-    """Return the number in the target of a configured destination. What is not a number of a
-    numbering plan, such as `6001` or `sales-queue`, is an extension of the telephone system."""
+    """Return the number in the target of a configured destination. A target that is not a number of
+    a numbering plan, such as `6001` or `sales-queue`, is an extension of the telephone system."""
     number = read_number(text, home)
     if number is None or number.kind in ("short_code", "unknown"):
         return Number(text, "extension")
@@ -142,7 +160,7 @@ _CLASSES: dict[int, NumberClass] = {
 
 
 def matches(number: str, patterns: tuple[str, ...]) -> bool:
-    """Return True if one of the patterns is the number, or a beginning of it with `*` behind."""
+    """Return True if a pattern is the number, or a beginning of it followed by `*`."""
     for pattern in patterns:
         if pattern.endswith("*"):
             if number.startswith(pattern[:-1]):

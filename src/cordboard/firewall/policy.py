@@ -12,9 +12,10 @@ the rule nor a limit.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
 from cordboard.config.sections.firewall import (
     Caps,
@@ -22,6 +23,7 @@ from cordboard.config.sections.firewall import (
     GuardedAct,
     GuardedArgument,
     OpenHours,
+    Tariff,
 )
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.firewall.counts import NOTHING_USED, Direction, Scope, Used
@@ -34,16 +36,19 @@ from cordboard.firewall.numbers import (
     read_number,
     read_target,
 )
+from cordboard.firewall.tariffs import tariff_for
 
 Proof: TypeAlias = Literal["pin", "callback", "operator"]
 """A proof of who the caller is."""
 Need: TypeAlias = Literal[Proof, "confirm"]
-By: TypeAlias = Literal["agent", "operator", "engine"]
-"""Origin of an act: the agent or a tool of its; a person on the admin page; the engine itself."""
+By: TypeAlias = Literal["agent", "caller", "operator", "engine"]
+"""Origin of an act: the agent or a tool; the caller, by a key of the context's menu; a person on
+the admin page; the engine itself."""
 
 REFUSED = "This cannot be done in this call; tell the caller so and do not try it again."
 """The one sentence for the model about every refusal."""
 NOT_VERIFIED = "It was not done, because the caller could not be verified; tell the caller so."
+NO_PRICE = "no tariff has a price for it on this trunk"
 TRANSFER = "transfer"
 """The tool whose argument `destination` names a destination."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -77,6 +82,8 @@ class DialAct:
     """A call that the engine makes. `Facts.caller` is then the callee."""
 
     number: str
+    trunk: str = ""
+    """The trunk by which it leaves (`config.trunks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,8 @@ class IncomingAct:
 
     attestation: str = ""
     """STIR/SHAKEN: A, B or C; anything else counts as none."""
+    trunk: str = ""
+    """The trunk by which it came; empty if unknown."""
 
 
 Act: TypeAlias = ToolAct | TransferAct | KeysAct | DialAct | IncomingAct
@@ -94,7 +103,11 @@ def _nothing(place: str) -> None:
     """No place holds a value."""
 
 
-def _unused(direction: Direction, scope: Scope) -> Used:
+UsedOf: TypeAlias = Callable[[Direction, Scope, str], Used]
+"""Returns the usage of a scope so far; the name is a caller, a context or a trunk."""
+
+
+def _unused(direction: Direction, scope: Scope, name: str) -> Used:
     return NOTHING_USED
 
 
@@ -108,15 +121,15 @@ class Facts:
     """The caller's number as the line gives it; empty if withheld."""
     context: str = ""
     tainted: str = ""
-    """The first words of others that the agent may have read, such as `result:find_customer`."""
+    """Source of the first text of third parties that the agent may have read, such as
+    `result:find_customer`; empty: none."""
     verified: frozenset[str] = frozenset()
     """Proofs that the caller has given: `pin`, `operator`."""
     confirmed: bool = False
     """True if the caller has said yes to exactly this act, asked by the engine."""
     at: Callable[[str], object] = _nothing
     """Returns the value at a place; None if there is none."""
-    used: Callable[[Direction, Scope], Used] = _unused
-    """Returns the usage of a scope so far."""
+    used: UsedOf = _unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +140,29 @@ class Decision:
     rule: str = ""
     """Name of the rule that refuses."""
     why: str = ""
-    """For the ledger."""
+    """Reason in words, for the ledger; without a number."""
     say: str = ""
-    """For the model."""
+    """Sentence for the model."""
     needs: tuple[Need, ...] = ()
     """Conditions that must be met first; empty unless allowed."""
+
+
+class Scoped(NamedTuple):
+    """The caps of one scope."""
+
+    scope: Scope
+    name: str
+    caps: Caps
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How far the nearest cap of a day's minutes or cost is used up."""
+
+    share: float = 0.0
+    """1 and more: used up."""
+    rule: str = ""
+    why: str = ""
 
 
 ALLOWED = Decision(True)
@@ -151,6 +182,18 @@ class Policy:
         self.rules = rules
         self._destinations = destinations or {}
         self._keys_codes = frozenset(rules.send_digits.codes)
+        self._zone = ZoneInfo(rules.zone) if rules.zone else None
+        self._trunk_caps: dict[tuple[Direction, str], Caps] = {}
+        for name, trunk in rules.trunks.items():
+            self._trunk_caps["in", name] = _merged(rules.incoming.per_trunk, trunk.incoming)
+            self._trunk_caps["out", name] = _merged(rules.outgoing.per_trunk, trunk.outgoing)
+        self._prices_leaving = any(tariff.direction == "out" for tariff in rules.tariffs)
+
+    def now(self) -> datetime.datetime:
+        """Return the present time in the policy's zone."""
+        if self._zone is not None:
+            return datetime.datetime.now(self._zone)
+        return datetime.datetime.now().astimezone()
 
     def decide(self, act: Act, facts: Facts) -> Decision:
         """Judge an act."""
@@ -171,7 +214,7 @@ class Policy:
         return tool in self.rules.tools or (tool == TRANSFER and bool(self.rules.destinations))
 
     def caller(self, number: str) -> str:
-        """Return the caller's number in the form that counts; empty if it cannot be read."""
+        """Return the caller's number as it is counted (`caller_of`); empty if it cannot be read."""
         return caller_of(number, self.rules.country)
 
     def dialled(self, number: str) -> tuple[str, str]:
@@ -181,10 +224,62 @@ class Policy:
         decision = self._number(read, configured=False)
         return (read.text if read is not None else "", "" if decision.allowed else decision.why)
 
+    def caps(self, direction: Direction, caller: str, context: str, trunk: str) -> Iterator[Scoped]:
+        """Yield the scopes in which a call counts, with their caps. `caller` in the form that
+        counts."""
+        rules = self.rules.incoming if direction == "in" else self.rules.outgoing
+        yield Scoped("caller", caller, rules.per_caller)
+        yield Scoped("context", context, rules.per_context)
+        if trunk:
+            yield Scoped("trunk", trunk, self._trunk_caps.get((direction, trunk), rules.per_trunk))
+        yield Scoped("total", "", rules.total)
+
+    def spent(
+        self, direction: Direction, caller: str, context: str, trunk: str, used: UsedOf
+    ) -> Spent:
+        """Return how far a live call's nearest cap of a day's minutes or cost is used up. The caps
+        of callers in `incoming.allow` are those of their trunk."""
+        nearest = Spent()
+        for scope, name, caps in self._binding(direction, caller, context, trunk):
+            for cap, amount in _SPENT:
+                most = getattr(caps, cap)
+                if most is None:
+                    continue
+                share = used(direction, scope, name).filled(amount, most)
+                if share > nearest.share:
+                    nearest = Spent(share, f"cap.{scope}", f"{cap} of this {scope}")
+        return nearest
+
+    def tariff(self, direction: Direction, trunk: str, number: Number | None) -> Tariff | None:
+        """Return the tariff of a call with this number on the other side; None if it has none."""
+        return tariff_for(self.rules.tariffs, direction, trunk, number)
+
+    def has_price(self, trunk: str, number: Number | None) -> bool:
+        """Return False for a number that may not be called by this trunk, because the tariffs have
+        prices for others only."""
+        if not self._prices_leaving or number is None:
+            return True
+        if number.kind in ("extension", "emergency"):
+            return True
+        return self.tariff("out", trunk, number) is not None
+
+    def tariff_of(self, destination: str) -> Tariff | None:
+        """Return the tariff of a transfer."""
+        configured = self._destinations[destination]
+        return self.tariff("out", configured.leaves_by, self._dialled(configured))
+
+    def trunk_of(self, destination: str) -> str:
+        """Return the trunk by which a transfer leaves; empty if none is known."""
+        return self._destinations[destination].leaves_by
+
     def static_problem(self, name: str) -> str:
         """Return why a configured destination is never reached; empty if it can be."""
         decision = self._destination(name)
-        return "" if decision.allowed else decision.why
+        if not decision.allowed:
+            return decision.why
+        configured = self._destinations[name]
+        priced = self.has_price(configured.leaves_by, self._dialled(configured))
+        return "" if priced else NO_PRICE
 
     # Tools.
 
@@ -241,24 +336,42 @@ class Policy:
     def _transfer(self, act: TransferAct, facts: Facts) -> Decision:
         if act.destination not in self._destinations:
             return refused("destination", "no such destination is configured")
-        rules = self.rules.destinations.get(act.destination)
-        if rules is not None and act.by == "agent":
-            decision = self._guarded(rules, facts)
+        if act.by in ("agent", "caller"):
+            decision = self.opens(act, facts)
             if not decision.allowed:
                 return decision
             if decision.needs:
                 return refused("step_up", f"needs {' and '.join(decision.needs)}", NOT_VERIFIED)
         decision = self._destination(act.destination)
-        return decision if not decision.allowed else self._leaves(facts)
+        if not decision.allowed:
+            return decision
+        configured = self._destinations[act.destination]
+        return self._leaves(configured.leaves_by, self._dialled(configured), facts)
+
+    def opens(self, act: TransferAct, facts: Facts) -> Decision:
+        """Judge a transfer by the rules of its destination alone: hours, and what it needs. A key
+        that the caller pressed needs no further yes, whatever the agent has read."""
+        rules = self.rules.destinations.get(act.destination)
+        if rules is None:
+            return ALLOWED
+        if act.by == "caller":
+            facts = replace(facts, confirmed=True)
+        return self._guarded(rules, facts)
 
     def _dial(self, act: DialAct, facts: Facts) -> Decision:
         number = read_number(act.number, self.rules.country)
         decision = self._number(number, configured=False)
-        return decision if not decision.allowed else self._leaves(facts)
+        return decision if not decision.allowed else self._leaves(act.trunk, number, facts)
+
+    def _dialled(self, configured: TransferDestination) -> Number:
+        """Return the number that a transfer reaches: of its channel, else of its target."""
+        home = self.rules.country
+        dialled = read_endpoint(configured.endpoint, home)
+        return dialled if dialled.is_full else read_target(configured.target, home)
 
     def _destination(self, name: str) -> Decision:
-        """Judge all that a configured destination dials: its target, and the channel that is rung
-        for a consultation."""
+        """Judge every number that a configured destination dials: its target, and the channel that
+        rings for a consultation."""
         configured, home = self._destinations[name], self.rules.country
         decision = self._number(read_target(configured.target, home), configured=True)
         if not decision.allowed:
@@ -288,12 +401,42 @@ class Policy:
             return number.country in countries
         return number.kind == "toll_free"  # +800 belongs to no country and costs nothing
 
-    def _leaves(self, facts: Facts) -> Decision:
-        """Judge what leaves by hours and caps."""
+    def _leaves(self, trunk: str, number: Number | None, facts: Facts) -> Decision:
+        """Judge an outgoing act by price, hours and caps."""
         outgoing = self.rules.outgoing
+        if not self.has_price(trunk, number):
+            return refused("number.price", NO_PRICE)
         if outgoing.hours and not is_open(outgoing.hours, facts.now):
             return refused("hours", "outside the hours of `outgoing`")
-        return _capped("out", outgoing.per_caller, outgoing.per_context, outgoing.total, facts)
+        return self._within("out", trunk, facts)
+
+    def _within(self, direction: Direction, trunk: str, facts: Facts) -> Decision:
+        """Judge by caps."""
+        caller = self.caller(facts.caller)
+        for scope, name, caps in self._binding(direction, caller, facts.context, trunk):
+            several = scope == "caller" and not name  # callers without a number are many
+            used: Used | None = None
+            for cap, amount in _CAPS[_AT_ONCE:] if several else _CAPS:
+                most = getattr(caps, cap)
+                if most is None:
+                    continue
+                used = used or facts.used(direction, scope, name)
+                if used.filled(amount, most) >= 1:
+                    return refused(f"cap.{scope}", f"{cap} of this {scope} is used up")
+        return ALLOWED
+
+    def _binding(
+        self, direction: Direction, caller: str, context: str, trunk: str
+    ) -> Iterator[Scoped]:
+        """Yield the caps that bind a call: for callers in `incoming.allow` those of the trunk."""
+        only_trunk = direction == "in" and self._is_listed(caller)
+        for each in self.caps(direction, caller, context, trunk):
+            if each.scope == "trunk" or not only_trunk:
+                yield each
+
+    def _is_listed(self, caller: str) -> bool:
+        number = read_number(caller, self.rules.country)
+        return number is not None and _listed(number, self.rules.incoming.allow)
 
     # Keys.
 
@@ -324,7 +467,7 @@ class Policy:
         rules = self.rules.incoming
         number = read_number(facts.caller, self.rules.country)
         if number is not None and _listed(number, rules.allow):
-            return ALLOWED
+            return self._within("in", act.trunk, facts)
         if rules.only_allowed:
             return refused("caller.not_allowed", "the caller is not in `incoming.allow`")
         if number is None and not rules.anonymous:
@@ -334,7 +477,7 @@ class Policy:
         least = rules.attestation
         if least is not None and act.attestation not in _AT_LEAST[least]:
             return refused("caller.attestation", f"the attestation is less than {least}")
-        return _capped("in", rules.per_caller, rules.per_context, rules.total, facts)
+        return self._within("in", act.trunk, facts)
 
 
 def is_open(hours: tuple[OpenHours, ...], now: datetime.datetime) -> bool:
@@ -343,39 +486,29 @@ def is_open(hours: tuple[OpenHours, ...], now: datetime.datetime) -> bool:
     return any(day in each.days and each.from_ <= time <= each.to for each in hours)
 
 
+_SPENT: tuple[tuple[str, str], ...] = (("minutes_per_day", "minutes"), ("cost_per_day", "cost"))
+"""Caps that a live call uses up, with the amounts of `Used`."""
 _CAPS: tuple[tuple[str, str], ...] = (
+    ("live_calls", "live"),
+    ("calls_per_minute", "calls_in_minute"),
     ("calls_per_hour", "calls_in_hour"),
     ("calls_per_day", "calls"),
-    ("minutes_per_day", "minutes"),
-    ("cost_per_day", "cost"),
+    *_SPENT,
 )
+_AT_ONCE = 2
+"""Of these, the first are about calls at the same time."""
 
 
-def _capped(
-    direction: Direction, per_caller: Caps, per_context: Caps, total: Caps, facts: Facts
-) -> Decision:
-    scopes: tuple[tuple[Scope, Caps], ...] = (
-        ("caller", per_caller),
-        ("context", per_context),
-        ("total", total),
-    )
-    for scope, caps in scopes:
-        if caps == _NO_CAPS:
-            continue
-        used = facts.used(direction, scope)
-        for cap, amount in _CAPS:
-            most = getattr(caps, cap)
-            if most is not None and getattr(used, amount) >= most:
-                return refused(f"cap.{scope}", f"{cap} of this {scope} is used up")
-    return ALLOWED
+def _merged(each: Caps, own: Caps) -> Caps:
+    """Return a trunk's own caps, and those of each trunk where it has none."""
+    return each.model_copy(update=own.model_dump(exclude_none=True))
 
 
-_NO_CAPS = Caps()
 _AT_LEAST: Mapping[str, tuple[str, ...]] = {"A": ("A",), "B": ("A", "B"), "C": ("A", "B", "C")}
 
 
 def _listed(caller: Number, patterns: tuple[str, ...]) -> bool:
-    """Lines give callers' numbers with and without `+`."""
+    """Return True if a pattern matches the caller's number; lines give it with or without `+`."""
     text = caller.text
     return matches(text, patterns) or (not caller.is_full and matches(f"+{text}", patterns))
 

@@ -1,9 +1,9 @@
 """The counts of the firewall over a restart: a SQLite file, written once a second in a thread.
 
-A crash loses at most the last second. The file holds keyed digests of callers and their sums of
-today and yesterday, no number. A damaged file is set aside; then the counts begin at zero. If the
-disk refuses, or the file is busy, counting continues in memory, and reading and writing are tried
-again: nothing is written before the earlier counts are read.
+A crash loses at most the last seconds. The file holds keyed digests of callers and their sums of
+today and the two days before, no number. A damaged file is set aside; then the counts begin at
+zero. If the disk refuses, or the file is busy, counting continues in memory, and reading and
+writing are tried again: nothing is written before the earlier counts are read.
 
 `forget_caller` works on the file, with or without an engine. A running engine finds the digest
 there when it writes next, and drops its own counts of that caller.
@@ -56,8 +56,9 @@ class CountStore:
         *,
         write_seconds: float = WRITE_SECONDS,
     ) -> None:
-        """`wanted()`: some cap is configured. Without one nothing is written."""
-        self._counts = counts
+        """`wanted()` returns True if a cap is configured; otherwise nothing is written."""
+        self.counts = counts
+        """The counts that are kept."""
         self._path = folder / FILE
         self._wanted = wanted
         self._write_seconds = write_seconds
@@ -65,6 +66,11 @@ class CountStore:
         self._writing: asyncio.Task[None] | None = None
         self._trouble = ""
         self._restored = False
+        self._written_ns = 0
+        """Time of the file's newest change that is known here."""
+        self._notes = True
+        """Each row that is not in the file is noted as changed."""
+        counts.expect_earlier()
 
     async def start(self) -> None:
         """Continue from the counts of the earlier engine, and begin to write."""
@@ -89,7 +95,8 @@ class CountStore:
             ending = self._ending.is_set()
             try:
                 await self._restore()
-                if self._wanted() and (self._counts.changed or self._counts.dropped):
+                self._want()
+                if self.counts.changed or self.counts.dropped or await self._is_touched():
                     await self._write()
                 self._trouble = ""
             except (OSError, sqlite3.Error) as error:
@@ -97,26 +104,43 @@ class CountStore:
                     log.error("firewall_counts_not_written", path=str(self._path), error=str(error))
                 self._trouble = str(error)
 
+    def _want(self) -> None:
+        """Note no changes while no cap is configured; with the first cap, all rows are changed."""
+        wanted = self._wanted()
+        if not wanted:
+            self.counts.take_rows()
+        elif not self._notes:
+            self.counts.change_all()
+        self._notes = wanted
+
     async def _restore(self) -> None:
         """Take the earlier counts from the file, once. Raises `OSError`, `sqlite3.Error`."""
         if self._restored:
             return
         salt, rows = await asyncio.to_thread(self._load)
         if salt is not None:
-            self._counts.restore(salt, rows)
+            self.counts.restore(salt, rows)
+        else:
+            self.counts.nothing_earlier()
         self._restored = True
 
+    async def _is_touched(self) -> bool:
+        """True if another program has changed the file: it may have a caller to be forgotten, also
+        by the other engines of a cluster, before there is another call."""
+        return self._notes and await asyncio.to_thread(self._changed_ns) > self._written_ns
+
     async def _write(self) -> None:
-        """Raises `OSError`, `sqlite3.Error`."""
-        rows, gone = self._counts.take_rows()
-        oldest = datetime.datetime.now().astimezone() - datetime.timedelta(days=1)
+        """Write the changed rows. Raises `OSError`, `sqlite3.Error`."""
+        rows, gone = self.counts.take_rows()
+        # The day of the caps is that of the policy's zone, which may be a day away.
+        oldest = datetime.datetime.now().astimezone() - datetime.timedelta(days=2)
         try:
             forgotten = await asyncio.to_thread(self._save, rows, gone, f"{oldest:%Y-%m-%d}")
         except (OSError, sqlite3.Error):
-            self._counts.not_written(rows, gone)
+            self.counts.not_written(rows, gone)
             raise
         for digest in forgotten:
-            self._counts.forget(digest)
+            self.counts.forget(digest)
 
     # In threads.
 
@@ -142,8 +166,10 @@ class CountStore:
     def _save(self, rows: list[Row], gone: list[Key], oldest: str) -> list[str]:
         """Write, and return the digests of callers to be forgotten."""
         with closing(_open(self._path)) as database, database:
-            if database.execute("SELECT 1 FROM salt").fetchone() is None:
-                database.execute("INSERT INTO salt VALUES (?)", (self._counts.salt,))
+            known = database.execute("SELECT value FROM salt").fetchone()
+            if known is None or bytes(known[0]) != self.counts.salt:  # it has joined a cluster
+                database.execute("DELETE FROM salt")
+                database.execute("INSERT INTO salt VALUES (?)", (self.counts.salt,))
             database.executemany(
                 "DELETE FROM counts WHERE direction = ? AND scope = ? AND name = ?", gone
             )
@@ -152,12 +178,16 @@ class CountStore:
             database.execute(_FORGET)
             forgotten = database.execute("SELECT name FROM forgotten").fetchall()
             database.execute("DELETE FROM forgotten")
+        self._written_ns = self._changed_ns()
         return [name for (name,) in forgotten]
+
+    def _changed_ns(self) -> int:
+        return self._path.stat().st_mtime_ns if self._path.exists() else 0
 
 
 def forget_caller(folder: Path, caller: str) -> None:
-    """Delete the counts of a caller (`numbers.caller_of`), of past calls; none for an empty one,
-    which stands for all withheld numbers. Blocks. Raises `StoreUnavailable`."""
+    """Delete the counts of a caller's past calls (`numbers.caller_of`). Nothing is deleted for an
+    empty number, which stands for all withheld ones. Blocks. Raises `StoreUnavailable`."""
     path = folder / FILE
     if not caller or not path.exists():
         return
@@ -174,7 +204,7 @@ def forget_caller(folder: Path, caller: str) -> None:
 
 def _open(path: Path) -> sqlite3.Connection:
     private_files.make_folder(path.parent)
-    os.close(private_files.open_lock(path))  # so that SQLite keeps it private
+    private_files.make_database(path)
     database = sqlite3.connect(path, timeout=BUSY_SECONDS)
     try:
         database.executescript(f"PRAGMA secure_delete=ON; {_TABLES}")

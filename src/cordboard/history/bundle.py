@@ -46,6 +46,8 @@ def bundle(
         parts.append(("ledger.jsonl", [read_ledger(directory / record.row.file, call.vault)]))
     if configured is not None and record.row.config:
         parts.append(_configuration(*configured, record.row.config))
+    for number, earlier in enumerate(call.earlier_sounds if sound else (), 1):
+        parts.append((f"recording-earlier-{number}.wav", _pieces(earlier, call.vault)))
     if sound and call.sound is not None:
         parts.append(("recording.wav", _pieces(call.sound, call.vault)))
     return zipped(parts)

@@ -81,18 +81,20 @@ def key_of_file(path: Path) -> str:
 
 def delete_call(
     directory: Path, ledger: Path, content: bytes, vault: Vault = PLAIN
-) -> list[DeletedFile]:
-    """Delete the files of a call, and its key. Return what was deleted. Raises `OSError`."""
-    deleted = []
+) -> Iterator[DeletedFile]:
+    """Delete the files of a call, its key, and its ledger as the last one; yield each when it is
+    gone, so that an error does not hide what was deleted before it. Raises `OSError`."""
     with private_files.alone(ledger.parent):  # so that no one adds notes or peaks meanwhile
         key = key_of_file(ledger)
         for path in files_of(directory, ledger, content):
             if path == ledger and key and vault.erase(key):
-                deleted.append(DeletedFile("key", 0, ""))
+                yield DeletedFile("key", 0, "")
+            deleted = None
             with suppress(FileNotFoundError):  # it vanished meanwhile, such as a job that was done
-                deleted.append(_deleted(directory, path))
+                deleted = _deleted(directory, path)
             path.unlink(missing_ok=True)
-    return deleted
+            if deleted is not None:
+                yield deleted
 
 
 @dataclass(frozen=True, slots=True)

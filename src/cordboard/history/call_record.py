@@ -116,8 +116,8 @@ class Mark:
     at_ms: int
     until_ms: int | None
     kind: str
-    """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-    watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
+    """`key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `adopted`, `gap`, `muted`; of
+    people who watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
     `operator.takeover`, `operator.conference`, `operator.hangup`."""
     text: str
 
@@ -174,7 +174,9 @@ class CallOnDisk:
     notes: Notes
     notes_revision: str
     sound: Path | None
-    """The recording; None if there is none."""
+    """The recording; None if there is none. The last one, if there are several."""
+    earlier_sounds: tuple[Path, ...] = ()
+    """The recordings before it that are on this machine."""
     vault: Vault = PLAIN
 
     @classmethod
@@ -192,7 +194,9 @@ class CallOnDisk:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise HistoryError(f"{file} is not the ledger of a call") from None
         sound = recording_of(ledger, history.recording)
-        return cls(file, history, notes, revision, sound, vault)
+        before = (recording_of(ledger, each) for each in history.recordings[:-1])
+        earlier = tuple(each for each in before if each is not None)
+        return cls(file, history, notes, revision, sound, earlier, vault)
 
     def record(self, *, personal: bool = True) -> CallRecord:
         """Return the call; without `personal`, numbers and words are left out."""
@@ -343,6 +347,9 @@ def _marks(history: CallHistory) -> Iterator[Mark]:
         else:
             kind = "flag" if act["type"] == "call.flagged" else act["type"]
             yield Mark(act["at_ms"], None, kind, text)
+    for line in history.adopted:
+        began = line["at_ms"] - (line["silence_ms"] or 0)
+        yield Mark(began, line["at_ms"], "adopted", f"the engine {line['engine']} was lost")
     for gap in history.gaps:
         yield Mark(gap.since_ms, gap.until_ms, "gap", f"{gap.lost} lines are missing")
     for begin, end in history.recording.muted if history.recording else ():

@@ -6,6 +6,10 @@ those before it (9.5 kB on average). A pass costs little when nothing happens: f
 time is unchanged are not listed, and in them only the ledgers of calls that had not ended are
 looked at.
 
+A file that cannot be read (a permission, a fault of the disk or the network, a key that is not
+there) is not lost: it is tried again, and counted until then, with the rows that it had. Only a
+call whose key was erased on purpose is left out.
+
 Everything here blocks. `keeper.IndexKeeper` does it beside the calls.
 """
 
@@ -24,14 +28,14 @@ from pathlib import Path
 import structlog
 
 from cordboard.calls.ledger_file import REFUSED_OFFERS
-from cordboard.errors import HistoryError
+from cordboard.errors import HistoryError, KeyMissing
 from cordboard.history.call_files import DAYS, LEDGERS, blank_refused, delete_call, read_stored
 from cordboard.history.erased import ErasedCalls, key_of
 from cordboard.history.ledger_rows import call_of, refused_in
 from cordboard.history.notes import NONE, SUFFIX, Notes, notes_path, read_notes
 from cordboard.history.query import CallRow
 from cordboard.history.store import FileState, HistoryStore, IndexedCall, IndexedFile
-from cordboard.privacy.sealed_file import PLAIN, Vault
+from cordboard.privacy.sealed_file import PLAIN, Vault, head_of
 
 log = structlog.get_logger()
 
@@ -53,6 +57,9 @@ _SETTLED_NS = 2_000_000_000
 """Age of a folder's time from which another change cannot have the same time."""
 
 
+RETRY_SECONDS = 15.0
+"""Pause before unreadable files are tried again; it doubles up to `MOST_RETRY_SECONDS`."""
+MOST_RETRY_SECONDS = 600.0
 _UNREAD = FileState(0, 0)
 
 
@@ -68,8 +75,8 @@ class Indexer:
         gently: bool = False,
         vault: Vault = PLAIN,
     ) -> None:
-        """`stopped` ends a pass early; the next one continues. `gently`: beside calls. The words of
-        encrypted calls, which `vault` decrypts, are not in the index."""
+        """`stopped` ends a pass early; the next one continues. `gently`: beside calls. `vault`
+        decrypts encrypted calls; their words are not in the index."""
         self._vault = vault
         self._directory = directory
         self._store = store
@@ -90,6 +97,15 @@ class Indexer:
         self._pause = GENTLE_PAUSE if gently else 0.0
         self._recheck = False
         """True while files that were read before may be those of erased calls."""
+        self.unreadable: Mapping[str, str] = {}
+        """Reason for each file that could not be read, at the end of the last pass."""
+        self._retry_at = 0.0
+        """Time from which unreadable files are tried again, in monotonic seconds."""
+        self._retry_pause = RETRY_SECONDS
+        self._retry_wanted = True
+        self._retrying = False
+        self._reported: set[str] = set()
+        """Unreadable files that are in the log."""
 
     def is_far_behind(self) -> bool:
         """True before the first pass over an index that lacks many ledgers: a new one, or that of
@@ -115,8 +131,10 @@ class Indexer:
             self._settled.clear()
             self._days = set(self._store.days())
             self._known.clear()
-            self._recheck = True
+            self._recheck = self._retry_wanted = True
         self._batch.clear()
+        self._retrying = self._retry_wanted or time.monotonic() >= self._retry_at
+        self._retry_wanted = False
         began, days = time.time_ns(), self._folders()
         for day in self._days - days.keys():
             self._forget(set(self._store.states(day)))
@@ -141,7 +159,21 @@ class Indexer:
         self._flush()
         self._days, self._settled, self._recheck = set(days), settled, False
         self.complete = index
+        self._count_unreadable()
         return count
+
+    def retry_now(self) -> None:
+        """Try unreadable files again at the next pass. By any thread."""
+        self._retry_wanted = True
+
+    def _count_unreadable(self) -> None:
+        self.unreadable = self._store.unreadable()
+        self._reported &= self.unreadable.keys()
+        if not self.unreadable:
+            self._retry_pause = RETRY_SECONDS
+        elif self._retrying:
+            self._retry_at = time.monotonic() + self._retry_pause
+            self._retry_pause = min(2 * self._retry_pause, MOST_RETRY_SECONDS)
 
     def _folders(self) -> dict[str, int]:
         """Return the folders of days, and the time of the last change of each."""
@@ -164,10 +196,11 @@ class Indexer:
     def _states(self, day: str) -> Mapping[str, FileState]:
         return self._known[day] if day in self._known else self._store.states(day)
 
-    def rebuild(self) -> int:
-        """Make the index anew; return the number of files."""
+    def rebuild(self, *, take_over: bool = False) -> int:
+        """Make the index anew; return the number of files. `take_over`: as of
+        `HistoryStore.recreate`."""
         self.complete = ""
-        self._store.recreate()
+        self._store.recreate(take_over=take_over)
         return self.catch_up()
 
     def scrub(self) -> None:
@@ -206,7 +239,7 @@ class Indexer:
                 notes.get(name, 0),
                 before is not None and before.is_open,
             )
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(found.st_mode) or self._waits(before):
                 continue
             path = self._directory / file
             if state != before or (
@@ -222,6 +255,8 @@ class Indexer:
         known = self._states(day)
         for file in sorted(file for file in here if file in known):
             before = known[file]
+            if self._waits(before):
+                continue
             try:
                 found = (self._directory / file).lstat()
             except FileNotFoundError:
@@ -230,8 +265,12 @@ class Indexer:
             if state != before:
                 yield file, state
 
+    def _waits(self, before: FileState | None) -> bool:
+        """True for a file that could not be read, until it is tried again."""
+        return before is not None and bool(before.unreadable) and not self._retrying
+
     def _read(self, file: str, state: FileState) -> None:
-        """Read a ledger; leave it out if it has disappeared or cannot be read."""
+        """Read a ledger, unless it has disappeared."""
         path = self._directory / file
         if path.name == REFUSED_OFFERS and self._read_more(file, state):
             return
@@ -239,13 +278,15 @@ class Indexer:
             raw = read_stored(path)
             state = FileState(len(raw), state.modified_ns, state.notes_ns) if raw else state
             content = self._vault.plain(raw)
+            head = head_of(raw)
+            seal = self._vault.seal_by(head[0].key) if head is not None else None
         except FileNotFoundError:
             return
         except OSError as error:
             if error.errno in _SHORT:
                 raise
-            log.warning("ledger_not_indexed", file=file, error=str(error))
-            raw = content = b""
+            self._leave(file, state, error)
+            return
         if path.name == REFUSED_OFFERS:
             self._put(IndexedFile(file, state, self._refused(file, content)))
             return
@@ -253,15 +294,29 @@ class Indexer:
         if call is not None and self._is_erased(call.row):
             log.warning("erased_call_deleted_again", file=file)
             try:
-                delete_call(self._directory, path, content, self._vault)
+                list(delete_call(self._directory, path, content, self._vault))
             except OSError as error:
                 log.error("erased_call_not_deleted", file=file, error=str(error))
+                self._leave(file, state, error)
+                return
             self._forget({file})
             return
-        if call is not None and content is not raw:
-            call = replace(call, caller_words=(), agent_words=())
+        if call is not None and seal is not None:
+            call = replace(call, caller_words=(), agent_words=(), seal=seal)
         state = FileState(state.size, state.modified_ns, state.notes_ns, is_open)
         self._put(IndexedFile(file, state, [call] if call is not None else []))
+
+    def _leave(self, file: str, state: FileState, error: OSError) -> None:
+        """Note a file that cannot be read, to try it again; the index keeps its rows."""
+        path = self._directory / file
+        if isinstance(error, KeyMissing) and key_of(path, path.stem) in self._erased:
+            self._put(IndexedFile(file, state, []))  # as it shall be
+            return
+        if file not in self._reported:
+            self._reported.add(file)
+            log.warning("ledger_not_indexed", file=file, error=str(error))
+        reason = error.strerror or str(error)
+        self._put(IndexedFile(file, replace(_UNREAD, unreadable=reason), []))
 
     def _read_more(self, file: str, state: FileState) -> bool:
         """Read only the new lines of a file of refused offers, which strangers can make long.

@@ -99,11 +99,25 @@ class IndexKeeper:
         """True if the index has all that was on disk some seconds ago."""
         return bool(self.passes) and not self.trouble
 
+    @property
+    def unreadable(self) -> int:
+        """Files that cannot be read: their calls are not in the index, or not as they are now."""
+        return len(self._indexer.unreadable)
+
+    @property
+    def problem(self) -> str:
+        """The problem of the index; empty if it has all calls."""
+        found = self._indexer.unreadable
+        if self.trouble or not found:
+            return self.trouble
+        return f"{len(found)} calls cannot be read: {next(iter(found.values()))}"
+
     def catch_up(self, timeout: float = CATCH_UP_SECONDS) -> None:
         """Wait until the index has all that is on disk now. Blocks. Raises `IndexUnavailable` if
         that fails or takes longer."""
         with self._passed:
             wanted = self._begun + 1
+            self._indexer.retry_now()
             self._wake.set()
             done = self._passed.wait_for(
                 lambda: self._over >= wanted or self._stop.is_set(), timeout

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from cordboard.calls.history import CallHistory, Turn
+from cordboard.calls.resumption import MOVED
 from cordboard.history.histogram import bucket_of
 from cordboard.history.query import CallRow
 
@@ -74,9 +75,10 @@ def decode_measured(cell: Cell, ended_ms: int, content: str) -> Measured:
 
 
 def measured_of(history: CallHistory, row: CallRow) -> Measured | None:
-    """Return the numbers of a call; None until it has ended. Raises `TypeError` or `ValueError` for
+    """Return the numbers of a call; None until it has ended, and if another engine went on with it:
+    they are those of its ledger there. Raises `TypeError` or `ValueError` for
     a damaged ledger."""
-    if history.ended_ms is None:
+    if history.ended_ms is None or history.outcome == MOVED:
         return None
     turns, counts = history.caller_turns, _counts_of(history)
     waits: dict[str, Counter[int]] = {}

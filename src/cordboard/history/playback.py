@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 import structlog
@@ -46,7 +46,11 @@ _LARGEST = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class StereoFile:
-    """A recording on disk; it may still grow."""
+    """A recording on disk, open until `close`; it may still grow. For one thread at a time.
+
+    It is opened once for all that is read of it: where the sound lies in an encrypted recording is
+    only known after a look at each of its records, two for a second.
+    """
 
     path: Path
     is_ulaw: bool
@@ -55,14 +59,24 @@ class StereoFile:
     """Position of the first sample in the file."""
     frames: int
     """Samples of each side."""
+    content: BinaryIO = field(repr=False)
     vault: Vault = PLAIN
 
     @classmethod
-    def read(cls, path: Path, vault: Vault = PLAIN) -> StereoFile:
-        """Read the header. Raises `AudioFileError` for anything but a recording, and `OSError`."""
-        with vault.open(path) as file:
-            head = file.read(_HEAD)
-            size = file.seek(0, 2)
+    def open(cls, path: Path, vault: Vault = PLAIN) -> StereoFile:
+        """Open a recording and read its header. Raises `AudioFileError` for anything else, and
+        `OSError`."""
+        content = vault.open(path)
+        try:
+            return cls._read(path, content, vault)
+        except BaseException:
+            content.close()
+            raise
+
+    @classmethod
+    def _read(cls, path: Path, content: BinaryIO, vault: Vault) -> StereoFile:
+        head = content.read(_HEAD)
+        size = content.seek(0, 2)
         if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
             raise AudioFileError(f"{path} is not a WAV file")
         at, form = 12, b""
@@ -71,25 +85,30 @@ class StereoFile:
             if name == b"fmt ":
                 form = head[at + 8 : at + 24]
             if name == b"data" and len(form) == 16:
-                return cls._of(path, form, at + 8, min(length, size - at - 8), vault)
+                code, channels, rate = struct.unpack_from("<HHI", form)
+                if channels != 2 or code not in (_PCM, _ULAW) or not 1 <= rate <= 192_000:
+                    raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
+                frames = min(length, size - at - 8) // (2 if code == _ULAW else 4)
+                return cls(path, code == _ULAW, rate, at + 8, frames, content, vault)
             at += 8 + length + length % 2
         raise AudioFileError(f"{path} has no sound")
 
-    @classmethod
-    def _of(cls, path: Path, form: bytes, begin: int, length: int, vault: Vault) -> StereoFile:
-        code, channels, rate = struct.unpack_from("<HHI", form)
-        if channels != 2 or code not in (_PCM, _ULAW) or not 1 <= rate <= 192_000:
-            raise AudioFileError(f"{path} is not a stereo file of 16 bit PCM or u-law")
-        width = 2 if code == _ULAW else 4
-        return cls(path, code == _ULAW, rate, begin, length // width, vault)
+    def __enter__(self) -> StereoFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self.content.close()
 
     def samples(self, first: int, count: int) -> NDArray[np.int16]:
         """Return samples as an array of (n, 2), n <= `count`: fewer at the end."""
         width = 2 if self.is_ulaw else 4
         count = max(0, min(count, self.frames - first))
-        with self.vault.open(self.path) as file:
-            file.seek(self.begin + first * width)
-            raw = file.read(count * width)
+        self.content.seek(self.begin + first * width)
+        raw = self.content.read(count * width)
         raw = raw[: len(raw) // width * width]
         pcm = ulaw_to_linear(raw) if self.is_ulaw else raw
         return np.frombuffer(pcm, "<i2").reshape(-1, 2)
@@ -99,11 +118,11 @@ def read_peaks(recording: Path, from_ms: int, to_ms: int, vault: Vault = PLAIN) 
     """Return the peaks of a stretch of a recording, `PEAK_BYTES` each, from the one that `from_ms`
     lies in; fewer at the end. They are made once and kept in a file beside the recording. Raises
     `AudioFileError`, `OSError`."""
-    file = StereoFile.read(recording, vault)
-    peaks = _kept_peaks(file)
-    if peaks is None:
-        peaks = make_peaks(file)
-        _keep(file, peaks)
+    with StereoFile.open(recording, vault) as file:
+        peaks = _kept_peaks(file)
+        if peaks is None:
+            peaks = make_peaks(file)
+            _keep(file, peaks)
     first = max(0, from_ms) * PER_SECOND // 1000
     last = -(-max(0, to_ms) * PER_SECOND // 1000)
     return peaks[first * PEAK_BYTES : last * PEAK_BYTES]

@@ -23,7 +23,7 @@ from cordboard.errors import HistoryError
 
 COLUMNS = (
     "context", "provider", "source", "direction", "outcome", "reason", "interrupted", "recorded",
-    "review", "config",
+    "review", "config", "node",
 )  # fmt: skip
 """Filters with one value for each call. `interrupted` and `recorded` are `yes` or `no`."""
 MARKS = ("tool", "tool_failed", "trouble", "tag")
@@ -80,6 +80,8 @@ class CallRow:
     troubles: tuple[str, ...] = ()
     """Parts of the call that failed, once each."""
     tags: tuple[str, ...] = ()
+    node: str = ""
+    """Engine of a cluster that has its files, in an index that all share; else empty."""
 
     def marks(self) -> list[tuple[str, str]]:
         """Return the values of `MARKS` as (filter, value)."""
@@ -94,6 +96,9 @@ class Page:
     rows: tuple[CallRow, ...]
     next: str
     """Cursor of the next page; empty on the last one."""
+    searched_to_ms: int | None = None
+    """Start of the last encrypted call that was opened to find these rows, ms since 1970, if older
+    ones are left for the next page; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +126,11 @@ class CallQuery:
     id: str = ""
     """One call, by the id of its row."""
     number: str = ""
-    """The caller's number, exactly."""
+    """The caller's number, exactly; the way it is written does not matter (`normal_number`)."""
     number_prefix: str = ""
     number_last4: str = ""
     called: str = ""
-    """The dialled number, exactly."""
+    """The dialled number, as `number`."""
     since_ms: int | None = None
     """First moment, ms since 1970."""
     until_ms: int | None = None
@@ -136,6 +141,9 @@ class CallQuery:
     shorter_ms: int | None = None
     """Greatest duration."""
     cost_over: float | None = None
+    moved: bool = False
+    """Also what is left, in an index that several engines share, of calls that went on in another
+    engine. Otherwise such a call is there once: where it went on."""
     within: frozenset[str] | None = None
     """The only contexts that exist for the person who asks; None: all, and refused offers."""
 
@@ -173,6 +181,20 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold()))
 
 
+def normal_number(number: str) -> str:
+    """Return a number as it is compared: without the spaces, hyphens, dots, slashes and brackets
+    that people write. Names, as of SIP users, stay as they are."""
+    bare = number.translate(_SEPARATORS)
+    return bare if _DIGITS.fullmatch(bare) else number
+
+
+def last_digits(number: str) -> str:
+    """Return the last four digits of a number; fewer if it has no more."""
+    return "".join(each for each in number if each.isdecimal())[-4:]
+
+
+_SEPARATORS = str.maketrans("", "", " -./()")
+_DIGITS = re.compile(r"\+?[0-9]+")
 _WHOLE = ("since_ms", "until_ms", "waited_over_ms", "longer_ms", "shorter_ms")
 _TEXTS = ("text", "id", "number", "number_prefix", "number_last4", "called")
 

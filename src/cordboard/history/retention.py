@@ -48,7 +48,7 @@ def _sweep_day(directory: Path, folder: Path, oldest: datetime.date, vault: Vaul
     for path in sorted(folder.glob("*.jsonl")):
         try:
             if _is_ledger(path) and _written_on(path) < oldest:
-                delete_call(directory, path, _content(path, vault), vault)
+                list(delete_call(directory, path, _content(path, vault), vault))
                 deleted += 1
         except (OSError, KeyError, TypeError) as error:
             log.warning("ledger_not_deleted", path=str(path), error=str(error))

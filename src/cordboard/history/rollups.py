@@ -17,6 +17,7 @@ import orjson
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Index,
     Integer,
@@ -222,14 +223,16 @@ class Rollups:
             found.append(cells.context.in_(within))
         return chosen.where(*found)
 
-    def recent(self, connection: Connection, since_ms: int) -> list[tuple[str, Measured]]:
-        """Return the calls that have ended since then: ids and numbers."""
+    def recent(
+        self, connection: Connection, since_ms: int, which: ColumnElement[bool]
+    ) -> list[tuple[str, Measured]]:
+        """Return those of `which` calls that have ended since then: ids and numbers."""
         measured = self._measured.c
         chosen = select(self._calls.c.id, self._measured)
         chosen = chosen.join_from(
             self._measured, self._calls, self._calls.c.number == measured.call
         )
-        chosen = chosen.where(measured.ended_ms >= since_ms, measured.kind == "call")
+        chosen = chosen.where(measured.ended_ms >= since_ms, measured.kind == "call", which)
         found = []
         for number, row in enumerate(connection.execute(chosen.order_by(measured.ended_ms))):
             found.append((row.id, _measured_in(row)))

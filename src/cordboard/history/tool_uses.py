@@ -42,9 +42,10 @@ def recent_uses(
     within: frozenset[str] | None,
     vault: Vault = PLAIN,
 ) -> list[RecentUse]:
-    """Return the last uses of a tool by its exposed name, the newest first. `within`: the only
+    """Return the last uses here of a tool by its exposed name, the newest first. `within`: the only
     contexts that exist for the person who asks; None: all. Raises `HistoryError`."""
-    query = CallQuery(marks={"tool": frozenset({tool})}, within=within)
+    here = {"node": frozenset({store.node})} if store.node else {}
+    query = CallQuery(marks={"tool": frozenset({tool})}, columns=here, within=within)
     found: list[RecentUse] = []
     cursor = ""
     for _ in range(MOST_PAGES):

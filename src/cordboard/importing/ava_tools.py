@@ -19,7 +19,7 @@ from cordboard.importing.ava_keys import (
 from cordboard.importing.result import Imported, Part
 
 _MODULE = "src.mcp_servers."
-_BLIND = "no counterpart in a destination; all transfers are blind"
+_BLIND = "imported transfers are blind; docs/transfers.md has attended ones"
 
 
 @dataclass(slots=True)
@@ -120,7 +120,9 @@ class Tools:
             place.rest(_BLIND)
         if not transfer.truth("enabled"):
             self.off |= {name for name, ours in TOOLS.items() if ours == "transfer"}
-        transfer.rest("transfers are made when the agent has finished speaking; all are blind")
+        transfer.rest(
+            "transfers are made when the agent has finished speaking; imported ones are blind"
+        )
         extensions = tools.part("extensions")
         for number, person in extensions.part("internal").parts():
             name = person.text("name") or number

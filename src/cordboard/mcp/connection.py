@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import anyio
 import mcp_types as types
@@ -82,14 +82,33 @@ class Transport(AbstractAsyncContextManager[Streams], Protocol):
         """The end of the connection, in words."""
 
 
+@runtime_checkable
+class Relay(Protocol):
+    """A transport whose server may be run by another engine of the cluster."""
+
+    relayed_to: str
+    """That engine, once the transport has been entered; empty if the server runs here. A relay is
+    told the limits of each call in `_meta`, because the other engine supervises the server."""
+
+
+LIMITS = "cordboard/limits"
+"""Key of a call's limits in its `_meta`, for a relay only: `[timeout, patience]` in seconds."""
+
+
 class Connection:
     """A negotiated session. Made by `connect`."""
 
     def __init__(
-        self, session: ClientSession, router: ListingRouter, list_changed: asyncio.Event
+        self,
+        session: ClientSession,
+        router: ListingRouter,
+        list_changed: asyncio.Event,
+        relayed_to: str = "",
     ) -> None:
         self._session = session
         self._router = router
+        self.relayed_to = relayed_to
+        """Engine of the cluster that runs the server; empty: this one, or it is remote."""
         self.list_changed = list_changed
         """Set when the server notifies that its tools have changed."""
 
@@ -141,16 +160,19 @@ class Connection:
         arguments: dict[str, Any],
         timeout: float,
         progress: Progress | None = None,
+        patience: float = 0.0,
     ) -> types.CallToolResult:
-        """Call a tool; `timeout` in seconds. Cancelling this call cancels it at the server too.
+        """Call a tool; `timeout` in seconds, and `patience` seconds more for a late answer.
+        Cancelling this call cancels it at the server too.
 
         Raises `McpTimeout`, `McpUnavailable` or `McpError`.
         """
-        request = types.CallToolRequest(
-            params=types.CallToolRequestParams(name=tool, arguments=arguments)
-        )
+        params = types.CallToolRequestParams(name=tool, arguments=arguments)
+        if self.relayed_to:
+            params.meta = cast("types.RequestParamsMeta", {LIMITS: [timeout, patience]})
+        request = types.CallToolRequest(params=params)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout + patience):
                 return whole_result(
                     await self._session.send_request(
                         request, types.CallToolResult, progress_callback=progress
@@ -188,6 +210,9 @@ async def connect(
             client_info=types.Implementation(name="cordboard", version=__version__),
         ) as session,
     ):
+        relayed_to = transport.relayed_to if isinstance(transport, Relay) else ""
+        if relayed_to:  # the other engine negotiates with the server
+            negotiation = Negotiation("legacy")
         try:
             async with asyncio.timeout(timeout):
                 await (negotiation or Negotiation()).run(session)
@@ -196,7 +221,7 @@ async def connect(
         else:
             listening = asyncio.create_task(_listen(session, list_changed))
             try:
-                yield Connection(session, router, list_changed)
+                yield Connection(session, router, list_changed, relayed_to)
             except McpError as error:
                 failure = error
             finally:

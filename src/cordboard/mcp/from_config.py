@@ -15,6 +15,7 @@ from cordboard.mcp.stdio.stderr import StderrTail
 
 if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
     from cordboard.mcp.connection import Transport
+    from cordboard.mcp.stdio.transport import StdioTransport
 
 
 def transport_of(
@@ -27,13 +28,7 @@ def transport_of(
     """Make a transport for one life of the server. Raises `McpError` for a refused address.
     `on_internal_error(where)` is called for bugs of the engine."""
     if config.transport == "stdio":
-        launch = Launch(config.command, config.env, config.cwd)
-        grace = config.stop_grace_ms / 1000
-        from cordboard.mcp.stdio.transport import StdioTransport
-
-        process = StdioTransport(server_id, launch, stderr, grace, turns=turns)
-        process.on_internal_error = on_internal_error
-        return process
+        return process_of(server_id, config, stderr, turns, on_internal_error)
     from cordboard.mcp.remote.http_transport import (
         remote_transport,  # the HTTP client: only if needed
     )
@@ -41,6 +36,23 @@ def transport_of(
     transport = remote_transport(server_id, config, stderr.hide)
     transport.on_internal_error = on_internal_error
     return transport
+
+
+def process_of(
+    server_id: str,
+    config: McpServer,
+    stderr: StderrTail,
+    turns: SpawnTurns,
+    on_internal_error: Callable[[str], None] = lambda _: None,
+) -> StdioTransport:
+    """Make the transport of a server that is a program (`transport: stdio`)."""
+    from cordboard.mcp.stdio.transport import StdioTransport
+
+    launch = Launch(config.command, config.env, config.cwd)
+    grace = config.stop_grace_ms / 1000
+    process = StdioTransport(server_id, launch, stderr, grace, turns=turns)
+    process.on_internal_error = on_internal_error
+    return process
 
 
 def secrets_of(config: McpServer) -> tuple[str, ...]:

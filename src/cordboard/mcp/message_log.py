@@ -92,6 +92,11 @@ class MessageLog:
             self._values.extend(new)
             self._hidden = Hidden(self._values)
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The values passed to `hide` last."""
+        return tuple(self._values)
+
     def after(self, known: int) -> Tail[LoggedMessage]:
         """Return the messages after that number."""
         return tail_after(tuple(self._kept), self._count, known)

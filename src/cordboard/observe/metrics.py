@@ -152,6 +152,12 @@ class CallMetrics:
             ["act", "rule"],
             registry=registry,
         )
+        self._trunk_calls = Gauge(
+            "ai_agent_trunk_calls",
+            "Live calls and transfers by trunk, of the trunks in `firewall.trunks`.",
+            ["trunk", "direction"],
+            registry=registry,
+        )
         self._binding_problems = Counter(
             "ai_agent_binding_problems",
             "Calls that requested an unknown context or provider; others answered.",
@@ -181,6 +187,10 @@ class CallMetrics:
     def firewall_refused(self, act: str, rule: str) -> None:
         """Count an act that the firewall refused; both are fixed words."""
         self._firewall_refused.labels(act, rule).inc()
+
+    def trunk_calls(self, trunk: str, direction: str, more: int) -> None:
+        """Count a call that begins (1) or ends (-1) on a configured trunk."""
+        self._trunk_calls.labels(trunk, direction).inc(more)
 
     def binding_problem(self) -> None:
         """Count a call that requested a context or a provider that does not exist."""
@@ -274,6 +284,12 @@ class Metrics:
             ["component"],
             registry=registry,
         )
+        self._canaries_withdrawn = Counter(
+            "ai_agent_config_canaries_withdrawn",
+            "Versions of the configuration that this engine has withdrawn because their calls were "
+            "worse.",
+            registry=registry,
+        )
         self._components: set[str] = set()
         self._info = Gauge(
             "ai_agent_info", "The running version; always 1.", ["version"], registry=registry
@@ -286,6 +302,10 @@ class Metrics:
     def spans_dropped(self, count: int) -> None:
         """Count lost spans. May be called from any thread."""
         self._spans_dropped.inc(count)
+
+    def canary_withdrawn(self) -> None:
+        """Count a version that was withdrawn because its calls were worse."""
+        self._canaries_withdrawn.inc()
 
     def components_ready(self, ready: Mapping[str, bool]) -> None:
         """Set which components are ready. Series of components that are not named are removed: a

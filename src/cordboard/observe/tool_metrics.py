@@ -132,6 +132,12 @@ class ServerMetrics:
             ["server"],
             registry=registry,
         )
+        self._reports = Gauge(
+            "ai_agent_mcp_breaker_reports",
+            "Other engines of the cluster whose circuit breaker of an MCP server is open.",
+            ["server"],
+            registry=registry,
+        )
 
     def tool_called(self, server: str, tool: str, status: str, seconds: float) -> None:
         """Count one answer to a call of a server's listed tool, by the server's own name of it.
@@ -157,6 +163,10 @@ class ServerMetrics:
     def mcp_server_restarted(self, server: str) -> None:
         self._restarts.labels(server).inc()
 
+    def mcp_breaker_reports(self, server: str, engines: int) -> None:
+        """Set how many other engines of the cluster have an open breaker of a server."""
+        self._reports.labels(server).set(engines)
+
     def mcp_breaker(self, server: str, is_open: bool) -> None:
         """Set whether a server's circuit breaker is open."""
         self._breaker.labels(server).set(1 if is_open else 0)
@@ -172,5 +182,6 @@ class ServerMetrics:
             self._up,
             self._restarts,
             self._breaker,
+            self._reports,
         ):
             series.remove_by_labels({"server": server})

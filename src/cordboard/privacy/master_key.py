@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from cordboard import private_files
-from cordboard.errors import KeyUnusable
+from cordboard.errors import KeyMissing, KeyUnusable
 
 KEY_BYTES = 32
 _NONCE = 12
@@ -78,12 +78,12 @@ class CallKeys:
                 private_files.replace(path, self._wrapped(key_id, key), sync=True)
 
     def get(self, key_id: str) -> bytes:
-        """Return the key of a call. Raises `KeyUnusable` if it was erased, or if no known master
-        key encrypted it, and `OSError`."""
+        """Return the key of a call. Raises `KeyMissing` if it was erased, `KeyUnusable` if no known
+        master key encrypted it, and `OSError`."""
         try:
             return self._unwrapped(key_id, private_files.read(self._path(key_id), _LARGEST))
         except FileNotFoundError:
-            raise KeyUnusable(
+            raise KeyMissing(
                 f"the key of this call is not in {self.folder}: it was erased, or the folder is "
                 "not that of privacy.encryption.keys_directory"
             ) from None

@@ -142,7 +142,11 @@ class Vault:
     def new_call(self) -> CallSeal | None:
         """Return a new key, which `keep` must store before a file has what it encrypted; None if
         calls are not encrypted."""
-        return CallSeal(os.urandom(16).hex(), os.urandom(KEY_BYTES)) if self.seals else None
+        return self.new_key() if self.seals else None
+
+    def new_key(self) -> CallSeal:
+        """Return a new key, as of a call, whether or not new calls are encrypted."""
+        return CallSeal(os.urandom(16).hex(), os.urandom(KEY_BYTES))
 
     def keep(self, seal: CallSeal) -> None:
         """Store the key of a call; it is on the disk on return. Raises `OSError`."""

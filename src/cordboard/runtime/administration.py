@@ -9,7 +9,7 @@ name raise `KeyError` when the configuration in force has no such server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,8 @@ import mcp_types as types
 import structlog
 
 from cordboard.api.administration_view import Deferred, ReloadReport
-from cordboard.config.load import ConfigSource, LoadedConfig
+from cordboard.config.files import digest_of
+from cordboard.config.load import ConfigSource, LoadedConfig, ReadConfig
 from cordboard.config.publish import publish
 from cordboard.config.versions import Author, Versions
 from cordboard.config.watch import FileWatch
@@ -83,6 +84,11 @@ class Administration:
         except VersionsUnusable as error:
             self._not_kept(error)
         await self._note_load(generation.version, "applied")
+        if source.shared and generation.version:
+            try:
+                generation.version = await asyncio.to_thread(versions.keep, source.shared)
+            except VersionsUnusable as error:
+                self._not_kept(error)
 
     async def begin(self) -> None:
         """Allow reloads from now on, and run those that are waiting."""
@@ -119,24 +125,44 @@ class Administration:
         async with self._one_at_a_time:
             if self._succession.frozen:
                 return self._refused(ConfigProblem(STOPPING))
-            report, version = await self._read_and_succeed()
+            report, version = await self._read_and_succeed(self._source)
             _tell(report, why)
             await self._note_load(version, "applied" if report.applied else "refused")
             if report.applied:
                 await self._watch_or_not()
         return report
 
-    async def _read_and_succeed(self) -> tuple[ReloadReport, str]:
-        """Return also the version that was read; empty if there is none."""
+    async def take(self, read: ReadConfig, keep: Callable[[], None], why: str) -> ReloadReport:
+        """Put the configuration that `read` gives into force, in place of what the file alone says.
+        `keep` makes it lasting, in a thread, once it is in force."""
         if self._source is None:
+            return self._refused(ConfigProblem("this engine was not started from a file"))
+        await self._begun.wait()
+        async with self._one_at_a_time:
+            if self._succession.frozen:
+                return self._refused(ConfigProblem(STOPPING))
+            report, _ = await self._read_and_succeed(replace(self._source, read=read))
+            _tell(report, why)
+            if report.applied:
+                try:
+                    await asyncio.to_thread(keep)
+                except OSError as error:
+                    log.error("config_copy_not_kept", error=str(error))
+                await self._watch_or_not()
+        return report
+
+    async def _read_and_succeed(self, source: ConfigSource | None) -> tuple[ReloadReport, str]:
+        """Return also the version of the file that was read; empty if there is none."""
+        if source is None:
             return self._refused(ConfigProblem("this engine was not started from a file")), ""
         try:
-            loaded, version, trouble = await asyncio.to_thread(self._load, self._source)
+            loaded, version, trouble = await asyncio.to_thread(self._load, source)
         except ConfigError as error:
             return self._refused(*error.problems), ""
         self._digests = loaded.digests
+        in_force = digest_of(loaded.shared) if version and loaded.shared else version
         try:
-            changed = await self._succession.succeed(loaded.config, version)
+            changed = await self._succession.succeed(loaded.config, in_force)
         except CordboardError as error:
             own = [ConfigProblem(str(error), file=str(loaded.path))]
             found = error.problems if isinstance(error, ConfigError) else own
@@ -160,6 +186,8 @@ class Administration:
         try:
             with self._versions.locked():  # so that the text read last is noted last
                 loaded = source.load()
+                if loaded.shared:
+                    self._versions.keep(loaded.shared)
                 return loaded, self._versions.add(loaded.content, Author()), []
         except VersionsUnusable as error:
             return source.load(), "", [self._not_kept(error)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -26,7 +27,9 @@ from cordboard.observe.metrics import Metrics
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.instance import Instance
 from cordboard.telephony.asterisk.media_path import MediaPath
+from cordboard.telephony.asterisk.placement import LABEL
 from cordboard.telephony.asterisk.rtp_path import RtpPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.telephony.asterisk.transport import plugin_path
@@ -40,6 +43,18 @@ log = structlog.get_logger()
 NO_WAY_IN = "no calls can come: the file has neither `asterisk` nor `audiosocket.context`"
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How an engine shares its Asterisk with others."""
+
+    instance: str
+    """Name of this instance, fresh at each start."""
+    in_doubt: Callable[[], bool] = lambda: False
+    """True while others may have taken our calls."""
+    on_fenced: Callable[[], None] = lambda: None
+    """Called once, when others have removed this instance's ARI user: its calls have ended."""
+
+
 class Doors:
     """All doors of one engine. Use once: `open`, then `close`."""
 
@@ -49,10 +64,12 @@ class Doors:
         on_offer: Callable[[Offer], None],
         on_test: TakeTest,
         metrics: Metrics,
+        sharing: Sharing | None = None,
     ) -> None:
         """`on_offer` takes each call by telephone, `on_test` those of browsers and test
-        calls; both must return at once."""
+        calls; both must return at once. `sharing`: None if this engine is the only one."""
         self._begun_with = config
+        self._sharing = sharing
         self._config = config
         """The configuration in force."""
         self._on_offer = on_offer
@@ -84,9 +101,12 @@ class Doors:
         """Open all doors. Raises `ListenError`; `MediaError` for an unusable codec."""
         self._stack.push_async_callback(self.audiosocket.stop)
         await self.audiosocket.listen(self._needs_audiosocket)
-        asterisk = self._begun_with.asterisk
+        asterisk, instance, sharing = self._begun_with.asterisk, None, self._sharing or Sharing("")
         if asterisk is None:
             return
+        if self._sharing is not None:
+            instance = Instance(asterisk, sharing.instance)
+            asterisk = instance.config
         self._media_path = self._choose_media_path(asterisk)
         await self._media_path.start()
         self._stack.push_async_callback(self._media_path.stop)
@@ -97,9 +117,19 @@ class Doors:
             variables=channel_variables(self._config),
             on_reached=self.audiosocket.asterisk_reached,
             on_internal_error=self._metrics.internal_error,
+            instance=instance,
+            in_doubt=sharing.in_doubt,
+            on_fenced=sharing.on_fenced,
         )
         await self._source.start()
         self._stack.push_async_callback(self._source.stop)
+
+    @property
+    def asterisk(self) -> AsteriskSource:
+        """The calls of Asterisk, once open. Raises `LineUnsupported` without one."""
+        if self._source is None:
+            raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
+        return self._source
 
     async def close(self) -> None:
         """Close the doors in reverse order."""
@@ -115,17 +145,13 @@ class Doors:
 
     async def _dial(self, dialled: Dialled) -> DialledLine:
         """Have Asterisk call an extension. Raises `LineError`."""
-        if self._source is None:
-            raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
-        return await self._source.dial(dialled)
+        return await self.asterisk.dial(dialled)
 
     def place(self, order: OutboundOrder, finished: Callable[[OutboundResult], None]) -> None:
         """Place a call through Asterisk. Returns at once. Raises `LineError`."""
-        if self._source is None:
-            raise LineUnsupported("this engine has no Asterisk (`asterisk` in the configuration)")
-        if not self._source.ready:
+        if not self.asterisk.ready:
             raise LineError("Asterisk cannot be reached now")
-        self._source.place(order, finished)
+        self.asterisk.place(order, finished)
 
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; return True at once without an Asterisk to wait for."""
@@ -214,10 +240,13 @@ class Doors:
 
 
 def channel_variables(config: Config) -> frozenset[str]:
-    """Return the channel variables that any context, or the firewall, may use."""
+    """Return the channel variables that any context, the firewall, or the cluster may
+    use."""
     names = {name for context in config.contexts.values() for name in context.variables}
     places = (place.split(".") for place in config.firewall.places)
     names.update(parts[1] for parts in places if parts[0] == "variables")
     if config.firewall.incoming.attestation is not None:
         names.add(ATTESTATION)
+    if config.cluster is not None:
+        names.add(LABEL)
     return frozenset(names)

@@ -34,7 +34,7 @@ from cordboard.api.administration_view import Step
 from cordboard.api.app import create_app
 from cordboard.api.server import HttpServer
 from cordboard.calls.binding import Binding
-from cordboard.calls.call_registry import CallRegistry
+from cordboard.calls.call_registry import CallRegistry, farewell_of
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.folder import shut
 from cordboard.calls.killed_calls import end_killed_calls
@@ -54,6 +54,7 @@ from cordboard.config.versions import Versions
 from cordboard.errors import AgentError
 from cordboard.firewall.numbers import warm
 from cordboard.firewall.store import CountStore
+from cordboard.firewall.usage import CapUsage, cap_usage
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.retention import sweep_ledgers
@@ -66,6 +67,7 @@ from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.observe.tracing import Tracing
 from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.campaigns.runner import CampaignRunner
+from cordboard.outbound.placed import PlacedCalls
 from cordboard.outbound.placing import OutboundCalls
 from cordboard.runtime.administration import Administration
 from cordboard.runtime.doors import Doors
@@ -77,9 +79,15 @@ from cordboard.vendors.local.models import OfflineLoading
 from cordboard.version import __version__
 
 if TYPE_CHECKING:
+    from cordboard.admin.cluster_door import ClusterDoor
     from cordboard.admin.listener import AdminListener
     from cordboard.agents.provider_desk import ProviderDesk
+    from cordboard.cluster.member import Standing
+    from cordboard.cluster.orders import Order
+    from cordboard.config.shared_part import SharedConfig
     from cordboard.observe.logging import KeptLog
+    from cordboard.runtime.cluster_config import ClusterConfig
+    from cordboard.runtime.membership import Membership
 
 log = structlog.get_logger()
 
@@ -110,13 +118,15 @@ class Engine:
         *,
         sheds_load: bool = True,
         kept_log: KeptLog | None = None,
+        shared_config: SharedConfig | None = None,
     ) -> None:
         """`listener(call_id, at_ms, event)` receives every ledger event of every call. `source` is
         the file of `config`; without it, reloads are impossible. `loading`: the offline models, if
         their loading has begun already; the engine owns them from now on. Without `sheds_load` the
         engine takes calls however busy it is
         (`cordboard.runtime.overload_monitor`). `kept_log`: the end of the log in memory, which the
-        admin port shows."""
+        admin port shows. `shared_config`: place of the cluster's version of the configuration;
+        None: the file is all."""
         self._begun_with = config
         """Configuration of the parts that stay unchanged until a restart of the engine."""
         self._kept_log = kept_log
@@ -144,18 +154,28 @@ class Engine:
         self._operations = ServerOperations(self.administration)
         self._post_call = self._make_post_call_queue()
         self._listeners = [] if listener is None else [listener]
+        self.membership = self._join_cluster()
+        self.cluster_config = self._follow_cluster(source, shared_config)
         self._callbacks = CallbackQueue(lambda: self._config.outbound.campaigns)
         services = self._call_services()
         self._counts = self._make_count_store(services)
+        self._share_limits(services)
         self.registry = self._make_registry(services)
         self.chat = ChatSessions(lambda: self.reloader.generation, self.reloader.brain, services)
         self._trials = ToolTrials(lambda: self.reloader.generation, services)
         self.trial_runs = self._make_trial_runs(source, versions)
         self._usage = ToolUsageFiles(self._metrics.usage, services.directory)
-        self.doors = Doors(config, self.registry.offer, self.registry.offer, self._metrics)
+        offer = self.registry.offer
+        sharing = self.membership.sharing if self.membership is not None else None
+        self.doors = Doors(config, offer, offer, self._metrics, sharing)
         self.outbound = self._make_outbound(services)
+        limits = self.membership.limits if self.membership is not None else None
         self._campaigns = CampaignRunner(
-            self._campaigns_file, self.outbound, self._metrics.internal_error
+            self._campaigns_file,
+            self.outbound,
+            self._metrics.internal_error,
+            claims=limits.claims if limits is not None else None,
+            keep_days=lambda: self._config.outbound.keep_days,
         )
         self.view = self._make_view(provider_health)
         self.alarms = self._make_alarms()
@@ -211,6 +231,14 @@ class Engine:
         folder = self._begun_with.admin.ui.data
         return CountStore(services.counts, folder, lambda: self._config.firewall.has_caps)
 
+    def _share_limits(self, services: CallServices) -> None:
+        if self.membership is not None:
+            self.membership.share_limits(
+                services.counts,
+                lambda: self._config.firewall.has_caps,
+                lambda: self._config.outbound.campaigns,
+            )
+
     def _call_services(self) -> CallServices:
         return CallServices(
             self._writer,
@@ -224,7 +252,71 @@ class Engine:
             callbacks=self._callbacks,
             redactor=lambda: self._config.privacy.redact.redactor,
             transcribe=self.models.words,
+            copy_line=self.membership.copy_line if self.membership is not None else None,
+            on_refused=self.membership.refused if self.membership is not None else None,
         )
+
+    def _join_cluster(self) -> Membership | None:
+        """Return the membership in the cluster, which begins with the start; None if the engine is
+        alone. Raises `ExtraMissing`."""
+        if self._begun_with.cluster is None:
+            return None
+        # Imported here: an engine that is alone needs none of it.
+        from cordboard.runtime.membership import Membership
+
+        membership = Membership(
+            self._begun_with,
+            lambda: self.registry.calls,
+            self._standing,
+            self._obey,
+            self._metrics.internal_error,
+            self._pool,
+            self._metrics.servers.mcp_breaker_reports,
+        )
+        self._listeners.append(membership.listen)
+        return membership
+
+    def _follow_cluster(
+        self, source: ConfigSource | None, shared: SharedConfig | None
+    ) -> ClusterConfig | None:
+        """Return the follower of the cluster's configuration; None if the file is all."""
+        membership, versions = self.membership, self._versions
+        if membership is None or source is None or versions is None or shared is None:
+            return None
+        from cordboard.cluster.config_follower import buckets_of
+        from cordboard.runtime.cluster_config import ClusterConfig
+
+        member = membership.member
+        found = ClusterConfig(
+            shared,
+            source,
+            versions,
+            member.instance,
+            buckets_of(member.bus, self._begun_with.privacy.encryption),
+            self.reloader,
+            self.administration,
+            lambda: self.view.readiness(),
+            self._metrics,
+            self.load.degradation,
+            self._open_agent,
+        )
+        self._listeners.append(found.listen)
+        return found
+
+    def _obey(self, order: Order) -> None:
+        if order == "undrain":
+            self.registry.end_drain()
+        else:
+            self.registry.begin_drain()
+
+    def _standing(self) -> Standing:
+        """Return the state of this engine for the others of its cluster."""
+        from cordboard.cluster.member import Standing
+
+        calls = len(self.registry.calls)
+        takes = self.load.degradation.admits_calls
+        free = max(0, self._config.calls.max_calls - calls) if takes else 0
+        return Standing(free, calls, not self.registry.accepting)
 
     def _make_registry(self, services: CallServices) -> CallRegistry:
         return CallRegistry(
@@ -233,6 +325,8 @@ class Engine:
             services,
             self.load.degradation,
             has_ari=self._begun_with.asterisk is not None,
+            cluster_is_full=lambda: self.membership is not None and self.membership.is_full(),
+            **({} if self.cluster_config is None else {"canary": self.cluster_config.choose}),
         )
 
     def _make_outbound(self, services: CallServices) -> OutboundCalls:
@@ -242,6 +336,7 @@ class Engine:
             lambda: self.reloader.generation.policy,
             services.counts,
             self._callbacks.is_blocked,
+            PlacedCalls(lambda: self._config.outbound.campaigns),
         )
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:
@@ -257,6 +352,8 @@ class Engine:
             provider_health=provider_health,
             recordings=self._recordings,
             reloader=self.reloader,
+            membership=self.membership,
+            cluster_config=self.cluster_config,
         )
 
     def _make_alarms(self) -> AlarmWatch:
@@ -285,6 +382,10 @@ class Engine:
             outbound=self.outbound,
         )
 
+    def _cap_usage(self) -> list[CapUsage]:
+        contexts = self._config.contexts
+        return cap_usage(self.reloader.generation.policy, self._counts.counts, contexts)
+
     def _admin_listener(self, source: ConfigSource | None) -> AdminListener:
         # Imported here: it costs nothing when it is off.
         from cordboard.admin.listener import AdminListener, EngineParts
@@ -299,6 +400,7 @@ class Engine:
             providers=self._provider_desk(source),
             browser=self.doors.browser,
             outbound=self.outbound,
+            caps=self._cap_usage,
             runs=self.trial_runs,
             chats=self.chat,
             config=lambda: self._config,
@@ -317,8 +419,17 @@ class Engine:
             load_level=lambda: self.load.degradation.level,
             flush_ledgers=self._writer.flush,
             log=self._kept_log,
+            cluster=self._cluster_door(),
         )
         return AdminListener(self._begun_with.admin.ui, parts)
+
+    def _cluster_door(self) -> ClusterDoor | None:
+        settings = self._begun_with.cluster
+        if self.membership is None or settings is None:
+            return None
+        from cordboard.runtime.cluster_administration import ClusterAdministration
+
+        return ClusterAdministration(self.membership.member, settings)
 
     def _provider_desk(self, source: ConfigSource | None) -> ProviderDesk:
         from cordboard.agents.provider_desk import ProviderDesk
@@ -421,6 +532,8 @@ class Engine:
         self.reloader.freeze()
         await self.administration.close()
         await self._campaigns.pause()
+        if self.membership is not None and seconds > 0:
+            self.membership.hand_over_before_end(seconds - farewell_of(seconds))
         try:
             await asyncio.gather(self.registry.drain(seconds), self.chat.close(seconds))
             if self.trial_runs is not None:
@@ -438,6 +551,14 @@ class Engine:
         await self.registry.idle()
         await asyncio.to_thread(self._writer.flush)
         await asyncio.to_thread(self._recordings.flush)
+
+    async def replaced(self) -> None:
+        """Wait until other engines have taken over the calls of this one, so that it must end;
+        without end if it is alone."""
+        if self.membership is None:
+            await asyncio.Future()
+        else:
+            await self.membership.replaced.wait()
 
     async def line_ready(self, timeout: float) -> bool:
         """Wait until calls can come in; return True at once without an Asterisk to wait for."""
@@ -480,9 +601,18 @@ class Engine:
         stack.callback(gc.unfreeze)
         self.load.watchdog.start()
         stack.callback(self.load.watchdog.stop)
+        if self.membership is not None:
+            stack.push_async_callback(self.membership.close)
+            await self.membership.start()
+        if self.cluster_config is not None:
+            stack.push_async_callback(self.cluster_config.close)
+            self.cluster_config.start()
         stack.push_async_callback(self.doors.close)
         stack.push_async_callback(self._campaigns.close)
+        stack.push_async_callback(self.outbound.close)
         await self.doors.open()
+        if self.membership is not None and self.doors.has_ari:
+            self.membership.attach(self.doors.asterisk)
         self._campaigns.start()
         opening_servers = asyncio.create_task(self._open_servers(), name="open mcp servers")
         stack.callback(opening_servers.cancel)
@@ -501,7 +631,9 @@ class Engine:
         from cordboard.history.sql_store import SqlHistoryStore
 
         url = self._begun_with.calls.index.database.get_secret_value()
-        store = SqlHistoryStore(self._directory, url)
+        cluster = self._begun_with.cluster
+        node = "" if cluster is None else cluster.node
+        store = SqlHistoryStore(self._directory, url, self._vault, node)
         return IndexKeeper(self._directory, store, self._metrics.internal_error, vault=self._vault)
 
     def _prepare_folder(self, directory: Path) -> None:
@@ -523,7 +655,10 @@ class Engine:
     async def _end_killed_calls(self) -> None:
         """End calls that a killed engine left behind."""
         directory, contexts = self._begun_with.calls.directory, self._config.contexts
-        ending = end_killed_calls(directory, contexts, self._post_call, self._metrics, self._vault)
+        others = {} if self.membership is None else {"is_adopted": self.membership.is_adopted}
+        ending = end_killed_calls(
+            directory, contexts, self._post_call, self._metrics, self._vault, **others
+        )
         await self._aside("killed_calls", ending)
 
     async def _open_servers(self) -> None:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -44,6 +44,10 @@ from cordboard.vendors.local.models import (
     needs_of,
 )
 from cordboard.version import __version__
+
+if TYPE_CHECKING:
+    from cordboard.runtime.cluster_config import ClusterConfig
+    from cordboard.runtime.membership import Membership
 
 log = structlog.get_logger()
 
@@ -123,6 +127,10 @@ class EngineHealth:
     provider_health: ProviderHealth
     recordings: RecordingWriter
     reloader: Reloader
+    membership: Membership | None = None
+    """None if the engine is alone."""
+    cluster_config: ClusterConfig | None = None
+    """None if the file is the whole configuration."""
     history: IndexKeeper | None = None
     """Keeps the index of calls; None if the configuration leaves that out."""
     folder_warning: str = ""
@@ -146,13 +154,17 @@ class EngineHealth:
             trouble = self.recordings.trouble
             components["recordings"] = ComponentState(not trouble, trouble, required=False)
         if self.history is not None:
-            trouble = self.history.trouble
+            trouble = self.history.problem
             components["history"] = ComponentState(not trouble, trouble, required=False)
         if broken := installed().broken:
             told = "; ".join(map(str, broken))
             components["plugins"] = ComponentState(False, told, required=False)
         if self.doors.has_ari:
             components["ari"] = self.doors.ari_state()
+        if self.membership is not None:
+            components["cluster"] = self.membership.state()
+        if self.cluster_config is not None:
+            components["cluster_config"] = self.cluster_config.state()
         return components
 
     def live_states(self) -> Live:
@@ -240,6 +252,12 @@ class EngineHealth:
             "turn_end_model": self.models.turn_end_model,
             "ledger_write_failures": self.ledgers.failures,
             "post_call": self.post_call.health(),
+            **({} if self.membership is None else {"cluster": self.membership.health()}),
+            **(
+                {}
+                if self.cluster_config is None
+                else {"cluster_config": self.cluster_config.health()}
+            ),
         }
 
     async def metrics(self) -> bytes:

@@ -156,9 +156,14 @@ class Reloader:
     async def aside(
         self, config: Config, context: str, version: str
     ) -> tuple[Generation, Providers]:
-        """Make a generation for a trial of one context, beside the one in force: no caller gets it.
-        Unchanged servers, connections and models are shared with the one in force. `version`: of
-        its text.
+        """Make a generation for a trial of one context, as `beside` does: no caller gets it."""
+        return await self.beside(config, (context,), version)
+
+    async def beside(
+        self, config: Config, contexts: tuple[str, ...], version: str
+    ) -> tuple[Generation, Providers]:
+        """Make a generation for some contexts beside the one in force. Unchanged servers,
+        connections and models are shared with the one in force. `version`: of its text.
 
         The caller closes both, the generation first. Raises a `CordboardError` when it fails; then
         nothing is left.
@@ -169,7 +174,7 @@ class Reloader:
         new.version = version
         try:
             await new.prepare()
-            providers = await self._providers_aside(config, context, _specs(new, self.generation))
+            providers = await self._providers_aside(config, contexts, _specs(new, self.generation))
             if self.frozen:
                 await providers.close()
                 raise AgentError("the engine is stopping")
@@ -180,15 +185,16 @@ class Reloader:
 
         async def warm() -> None:  # so that no message has to compile the dialogue
             async with one_at_a_time:
-                tools = new.toolbox(context).specs
-                await asyncio.to_thread(providers.warm_aside, context, tools)
+                for context in contexts:
+                    tools = new.toolbox(context).specs
+                    await asyncio.to_thread(providers.warm_aside, context, tools)
 
         new.on_tools_changed(lambda: self._prepare(warm()))
         new.start(Replacement.ASIDE)
         return new, providers
 
     async def _providers_aside(
-        self, config: Config, context: str, toolboxes: Toolboxes
+        self, config: Config, contexts: tuple[str, ...], toolboxes: Toolboxes
     ) -> Providers:
         models, earlier = await self._models(config), self.providers
         if earlier is None:
@@ -197,7 +203,8 @@ class Reloader:
         def made() -> Providers:
             # A failure of a draft is no failure of the provider in force: it has no health.
             providers = Providers(config, models, self._degradation)
-            providers.warm_aside(context, toolboxes[context], earlier)
+            for context in contexts:
+                providers.warm_aside(context, toolboxes[context], earlier)
             return providers
 
         return await asyncio.to_thread(made)

@@ -19,6 +19,8 @@ Ending = Literal[
     "hangup",  # we ended the line
     "transferred",  # the caller is elsewhere in the PBX now, and no longer ours
     "media_lost",  # the audio broke while the line was still there
+    "handed_over",  # another engine has the caller now, by agreement
+    "fenced",  # other engines have replaced this one, and may have its callers
     "asterisk_lost",  # Asterisk went away, and the caller with it
     "trial_over",  # the trial that the call from a browser ran on has ended
 ]

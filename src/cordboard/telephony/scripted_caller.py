@@ -7,23 +7,13 @@ telephone: admission, agent, tools, ledger, recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 from uuid import uuid4
 
 from cordboard.audio.format import FRAME_MS, SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
-from cordboard.calls.offer import (
-    CallTest,
-    Guest,
-    GuestEvent,
-    Media,
-    Offer,
-    PartyEvent,
-    SecondLeg,
-    TransferTarget,
-)
-from cordboard.errors import LineUnsupported
+from cordboard.calls.offer import CallTest, LineWithoutTelephone, Media, Offer
 from cordboard.telephony.line_media import PacedMedia
 from cordboard.tools.tool import Effects
 from cordboard.tools.tool_use import ToolUse
@@ -43,8 +33,10 @@ ONLY_READS = CallTest(ToolUse(frozenset({Effects.READ_ONLY})))
 Step: TypeAlias = Literal["greeting", "speaking", "answer"]
 
 
-class ScriptedCaller(PacedMedia):
+class ScriptedCaller(PacedMedia, LineWithoutTelephone):
     """One call (implements `calls.offer.Media` and `calls.offer.LineControl`)."""
+
+    line_name = "a test call"
 
     def __init__(self, pacer: Pacer, words: bytes) -> None:
         """`words`: s16 samples at 8 kHz; empty: hear the greeting only."""
@@ -130,35 +122,14 @@ class ScriptedCaller(PacedMedia):
 
     # calls.offer.LineControl
 
-    async def answer(self) -> None:
-        """Nothing to do."""
-
     async def hangup(self, cause: str = "normal") -> None:
         self.end("hangup")
 
     async def decline(self, status: str) -> None:
         """Nothing to do: the file of refused offers has the reason."""
 
-    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
-        raise LineUnsupported("a test call cannot be transferred: it has no telephone")
-
-    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
-        raise LineUnsupported("a test call cannot be transferred: it has no telephone")
-
-    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
-        raise LineUnsupported("a test call has no telephone: nobody can join it")
-
-    async def music(self, music: str) -> None:
-        raise LineUnsupported("a test call has no music")
-
-    async def device_state(self, device: str) -> str:
-        raise LineUnsupported("this line sees no devices")
-
     async def dtmf(self, keys: str) -> None:
         """Drop the keys: there is no telephone."""
-
-    async def variable(self, name: str) -> str | None:
-        return None
 
     async def release(self) -> None:
         await self.close()

@@ -9,7 +9,7 @@ import structlog
 
 from cordboard.config.alarms import AlarmEmail
 from cordboard.config.schema import Config
-from cordboard.config.tools.entry import TransferDestination
+from cordboard.config.tools.entry import LONGEST_RETURN_MS, TransferDestination
 from cordboard.config.tools.messages import CallbackSettings
 from cordboard.errors import LineError, LineUnsupported, ToolError
 from cordboard.net.mail import SECONDS, Mailer, MailNotSent
@@ -48,8 +48,12 @@ BUILTIN_NAMES = (
 DEFAULT_REASON = "agent said goodbye"
 TRANSFER_TIMEOUT_MS = 60_000
 """Covers the rest of the agent's sentence and the dialling; the line has its own shorter bounds."""
-LONGEST_TALK_MS = 4 * 3_600_000
-"""Covers a talk with a human, or a queue, after which the caller comes back; a call is shorter."""
+BEFORE_TALK_MS = 600_000
+"""Covers what precedes a talk: the rest of the agent's sentence, two minutes of ringing, five of
+the briefing, and the introduction."""
+LONGEST_TALK_MS = LONGEST_RETURN_MS + BEFORE_TALK_MS
+"""Covers a talk with a human, or a queue, after which the caller comes back. The destination's own
+time is over first, also if the agent gives up waiting at once."""
 HUMAN_IS_ASKED = (
     "The person there may be asked first whether they take the call, while the caller waits with "
     "music; give the reason for that. If the result says that the caller is back, go on with them. "
@@ -407,16 +411,22 @@ class TakeMessage:
         )
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Take it. Raises `ToolError` where that is impossible."""
+        """Take it. Where that is impossible now, the result says why."""
         try:
             result = await run.line.take_message(str(arguments.get("about", "")))
-        except LineError:
-            raise ToolError("Sorry, I cannot take a message now.") from None
+        except LineError as error:
+            return _impossible("Sorry, I cannot take a message now.", error)
         passed_on = result.outcome in ("confirmed", "unconfirmed")
         unkept = passed_on and not result.kept
         words = MESSAGE_UNKEPT if unkept else MESSAGE_WORDS[result.outcome]
         data = {"outcome": result.outcome, "text": result.text}
         return ToolResult(Status.OK if passed_on else Status.ERROR, words, data)
+
+
+def _impossible(words: str, error: LineError) -> ToolResult:
+    """Return the result of a tool that cannot ask the caller now: words for them, and the reason
+    for the agent."""
+    return ToolResult(Status.ERROR, words, {"error": str(error)})
 
 
 CALLBACK_WORDS: Mapping[CallbackOutcome, str] = {
@@ -473,12 +483,12 @@ class RequestCallback:
         )
 
     async def run(self, arguments: JsonObject, run: ToolRun) -> ToolResult:
-        """Note it. Raises `ToolError` where that is impossible."""
+        """Note it. Where that is impossible now, the result says why."""
         given = (str(arguments.get(name, "")) for name in ("number", "at", "about"))
         try:
             result = await run.line.request_callback(*given)
-        except LineError:
-            raise ToolError("Sorry, I cannot note a call-back now.") from None
+        except LineError as error:
+            return _impossible("Sorry, I cannot note a call-back now.", error)
         noted = result.outcome == "noted"
         data = {"outcome": result.outcome, "at": result.at, "now": result.now}
         status = Status.OK if noted else Status.ERROR

@@ -6,7 +6,7 @@ The calls package implements it for phone calls, the chat package for written co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
@@ -47,6 +47,8 @@ class SecondPhoneAsk:
     prompt: str
     """Sentence at the other telephone."""
     wanted: KeysWanted
+    answered: Callable[[], None]
+    """Called when it is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,14 @@ class CallLine(Protocol):
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
         """Wait for keys from the caller. Meanwhile the agent receives no keys.
 
-        Keys pressed up to 2 s before count too. Raises `LineError` if another collection runs, and
-        `LineGone` if the call ends meanwhile.
+        Keys pressed up to 2 s before count too. Raises as `check_may_ask` does, and `LineGone` if
+        the call ends meanwhile.
         """
+
+    def check_may_ask(self, *, secret: bool = False) -> None:
+        """Raise `LineError` if the caller cannot be asked for keys now: they are being asked
+        something else, or the agent is to be quiet; for a secret also if a third party is on the
+        line."""
 
     def reveal(self, reference: str) -> str | None:
         """Return the secret keys kept under this name, for the tool that needs them.
@@ -244,6 +251,9 @@ class NoCaller:
         raise LineUnsupported(self.no_transfer)
 
     async def collect_keys(self, wanted: KeysWanted) -> KeysCollected:
+        raise LineUnsupported(self.no_keys)
+
+    def check_may_ask(self, *, secret: bool = False) -> None:
         raise LineUnsupported(self.no_keys)
 
     def reveal(self, reference: str) -> str | None:

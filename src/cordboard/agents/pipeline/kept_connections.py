@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, TypeVar
 
+from cordboard.agents.pipeline.pcm_stream import SoundStream
 from cordboard.errors import FailureKind, VoiceError
 from cordboard.net.service_websocket import ServiceConnection
 
@@ -109,24 +110,23 @@ class KeptConnections(Generic[Speaking]):
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def take(self, rate: int) -> Speaking:
-        """Return the most recently used connection, so that unneeded ones can expire, or a new
-        one."""
-        for speaking in reversed(self._idle):
-            if speaking.rate == rate and speaking.usable:
-                self._idle.remove(speaking)
-                return speaking
-        return await self._connect(rate)
-
-    def give_back(self, speaking: Speaking) -> None:
-        if not speaking.lives:
-            speaking.abort()
-        elif self._closed or len(self._idle) >= MOST_IDLE:
-            self._drop(speaking)
-        else:
-            self._idle.append(speaking)
-            if self._look is None:
-                self._look = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop_old)
+    async def spoken(
+        self,
+        rate: int,
+        speak: Callable[[Speaking], AsyncGenerator[bytes, None]],
+        sound: SoundStream,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the sound that `speak` gets from a connection of this sample rate, converted by
+        `sound`. Raises `VoiceError`."""
+        speaking = await self._take(rate)
+        pieces = speak(speaking)
+        try:
+            async for piece in pieces:
+                yield sound.feed(piece)
+            yield sound.flush()
+        finally:
+            await pieces.aclose()
+            self._give_back(speaking)
 
     async def close(self) -> None:
         """Close the idle connections now, and the speaking ones when they have finished."""
@@ -135,6 +135,25 @@ class KeptConnections(Generic[Speaking]):
             self._look.cancel()
         idle, self._idle = self._idle, []
         await asyncio.gather(*(speaking.close() for speaking in idle), *self._closing)
+
+    async def _take(self, rate: int) -> Speaking:
+        """Return the most recently used connection, so that unneeded ones can expire, or a new
+        one."""
+        for speaking in reversed(self._idle):
+            if speaking.rate == rate and speaking.usable:
+                self._idle.remove(speaking)
+                return speaking
+        return await self._connect(rate)
+
+    def _give_back(self, speaking: Speaking) -> None:
+        if not speaking.lives:
+            speaking.abort()
+        elif self._closed or len(self._idle) >= MOST_IDLE:
+            self._drop(speaking)
+        else:
+            self._idle.append(speaking)
+            if self._look is None:
+                self._look = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop_old)
 
     def _drop(self, speaking: Speaking) -> None:
         task = asyncio.get_running_loop().create_task(speaking.close())

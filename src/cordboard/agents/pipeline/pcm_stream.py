@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from cordboard.audio.g711 import ulaw_to_linear
 from cordboard.audio.resample import Resampler, to_floats, to_pcm
+
+
+class SoundStream(Protocol):
+    """Converts the sound of a service, piece by piece, to s16 at the rate that was asked for."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Convert the next piece; the result may be empty."""
+
+    def flush(self) -> bytes:
+        """Return the rest."""
 
 
 class PcmStream:

@@ -23,6 +23,7 @@ from cordboard.agent_api.agent import (
     INTERNAL,
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentEnded,
     AgentEvent,
     AgentFailed,
@@ -34,7 +35,7 @@ from cordboard.agent_api.agent import (
     TakesNotes,
 )
 from cordboard.agent_api.service_protocol import Resumed, ServiceProtocol
-from cordboard.agent_api.speech import Speech
+from cordboard.agent_api.speech import Speech, SpeechState
 from cordboard.agent_api.tts import Voice
 from cordboard.agents.fallback.history import SharedHistory
 from cordboard.agents.realtime.aside import BackgroundListening
@@ -383,6 +384,8 @@ class RealtimeAgent:
         log.error("sentence_unsaid", provider=self._provider, text=speech.text, reason=reason)
         if self._link.up:  # otherwise another agent may say it
             speech.drop()
+        if speech.state is SpeechState.BEGUN:
+            self.emit(AgentBroke())
         speech.cut()
         self.emit(AgentTrouble("unsaid", reason))
 
@@ -539,6 +542,9 @@ class ServiceSide:
     def answer_done(self) -> None:
         self._own.service_stopped()
         self._talk.answer_done()
+
+    def answer_broke(self) -> None:
+        self._talk.answer_broke()
 
     def interrupted(self) -> None:
         self._own.service_stopped()

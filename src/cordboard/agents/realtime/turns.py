@@ -370,6 +370,15 @@ class Turns:
             return
         self._done(turn)
 
+    def answer_broke(self) -> None:
+        """Break off the sentence that the service could not finish: what follows is another one.
+        Without effect on a sentence that the engine's speech has ended already."""
+        if self._answer_turn is None or self._reopens:
+            return
+        self._forget_greeting()
+        self._reopens = True
+        self._tell(AgentBroke())
+
     def cut(self) -> None:
         """Take back the unheard audio and close the answer: the caller has the floor."""
         was = self._answer_turn
@@ -462,8 +471,9 @@ class Turns:
     # While the engine speaks, the service waits.
 
     def hold(self) -> None:
-        """Keep the service's events while the engine speaks."""
-        self._reopens = self.answering
+        """Keep the service's events while the engine speaks. The sentence in the middle of which it
+        does so is broken off: the rest of it may never come."""
+        self.answer_broke()
         if self._held is None:
             self._held, self._held_bytes = [], 0
 

@@ -37,7 +37,7 @@ class HeardProof:
         self._open = list(announcements)
         """Announcements that are not spoken to their end yet."""
         self._marked: list[tuple[str, str]] = []
-        """Those that are on their way to the caller."""
+        """Announcements whose sound is on its way to the caller."""
         self._on_heard = on_heard
         self._on_unheard = on_unheard
         self._before: list[str] = []

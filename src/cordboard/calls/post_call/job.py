@@ -57,7 +57,8 @@ class PostCallJob:
 
     @property
     def ask_id(self) -> str:
-        """The same for each try; with the call's id it is the idempotency key."""
+        """Id of the step's tool call, the same for each try; with the call's id it is the
+        idempotency key."""
         return f"post.{self.step}.{round(self.created_at * 1000)}"
 
     def encode(self) -> bytes:

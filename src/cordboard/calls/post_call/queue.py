@@ -62,11 +62,11 @@ class PostCallTimes:
     """Intervals of the queue in seconds."""
 
     look_again: float = 30.0
-    """Between two scans of the folder: other engines, and operators, add jobs there too."""
+    """Time between two scans of the folder: other engines, and operators, add jobs there too."""
     unprovided_pause: float = 30.0
-    """Until the retry of a job whose tool is not offered."""
+    """Time until the retry of a job whose tool is not offered."""
     close: float = 3.0
-    """For running jobs to end when the engine stops."""
+    """Time that running jobs have to end when the engine stops."""
 
 
 class PostCallQueue:

@@ -8,7 +8,6 @@ ledger's name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +21,8 @@ from cordboard.calls.ledger import Ledger
 from cordboard.calls.media.sound import CallSound
 from cordboard.calls.recording.recorder import Recorder
 from cordboard.calls.recording.writer import RecordingFile, RecordingWriter
+from cordboard.calls.resumption import NOT_RECORDED_YET, EarlierRecording
 from cordboard.config.conversation import Recording
-from cordboard.config.schema import Context
 
 log = structlog.get_logger()
 
@@ -34,43 +33,6 @@ INTERVAL = 1.0
 back."""
 KEYS_HOLD_BACK = EARLY + TONE_BEFORE
 """Seconds of sound held back if keys may turn out to be secret."""
-
-
-DISCLOSURE, CONSENT, GREETING = "disclosure", "consent", "greeting"
-
-
-def opening(context: Context, greeting: str, of_order: str = "") -> tuple[tuple[str, str], ...]:
-    """Return kind and text of a call's first words: announcements, the greeting, and the keys that
-    are offered. `of_order`: the announcement that the order of an outbound call adds."""
-    recording, listening, keys = context.recording, context.listening, context.keys
-    parts = (
-        (DISCLOSURE, context.disclosure),
-        (CONSENT, recording.consent if recording.enabled else ""),
-        ("notice", listening.notice if listening.enabled else ""),
-        ("order", of_order),
-        (GREETING, greeting),
-        ("keys", keys.prompt if keys is not None and keys.announce else ""),
-    )
-    return tuple((kind, text) for kind, text in parts if text)
-
-
-def is_proven(context: Context, kind: str) -> bool:
-    """True if it must be recorded whether the caller has heard these words."""
-    return kind == DISCLOSURE or (kind == CONSENT and context.recording.waits_for_consent)
-
-
-def spoken_opening(context: Context, parts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the texts of `opening` as they are spoken: what must be proven ends a piece, so that
-    its end can be watched; all else is joined."""
-    pieces: list[str] = []
-    joins = False
-    for kind, text in parts:
-        if joins:
-            pieces[-1] = f"{pieces[-1]} {text}"
-        else:
-            pieces.append(text)
-        joins = not is_proven(context, kind)
-    return tuple(pieces)
 
 
 class CallRecording:
@@ -85,9 +47,12 @@ class CallRecording:
         writer: RecordingWriter,
         *,
         secret_keys: bool,
+        earlier: EarlierRecording = NOT_RECORDED_YET,
     ) -> None:
         """`directory` is the base of the path in the ledger; `secret_keys` is True if a tool of
-        this call may collect secret keys."""
+        this call may collect secret keys. `earlier`: what another engine has recorded of the
+        call; the sound that follows is in a file of its own."""
+        self._earlier = earlier
         self._settings = settings
         self._context_name = context_name
         self._ledger = ledger
@@ -102,7 +67,7 @@ class CallRecording:
         self._unheard = False
         """Silence is recorded, because only a machine has heard the consent."""
         self._is_clip = False
-        """It records a message of a caller, in a call that is not recorded."""
+        """True while only a message of the caller is recorded, in a call that is not recorded."""
 
     def begin_clip(self) -> bool:
         """Record a message of the caller. In a call whose context does not record, it has a file of
@@ -145,8 +110,11 @@ class CallRecording:
         """Connect the call's sound and start recording, unless a key has to be pressed first."""
         self._sound = sound
         settings = self._settings
-        if settings.enabled and not (settings.consent_key or settings.waits_for_consent):
+        waits = settings.consent_key or settings.waits_for_consent
+        if settings.enabled and (self._earlier.allowed or not waits):
             self._start()
+            if self._earlier.paused:
+                self.pause()
 
     def consent_heard(self) -> None:
         """Start recording: the caller has heard the sentence of consent to its end."""
@@ -235,10 +203,11 @@ class CallRecording:
 
     def _path(self) -> Path:
         """Return a path beside the ledger; numbered, as a dialplan may give several calls one
-        id."""
+        id, and as a call that began in another engine has files there."""
         path = self._ledger.path.with_suffix(".wav")
         number = 1
-        while path.exists():  # checks a folder on a local disk, once per call: microseconds
+        # Checks a folder on a local disk, once per call: microseconds.
+        while number <= self._earlier.files or path.exists():
             number += 1
             path = self._ledger.path.with_name(f"{self._ledger.path.stem}-{number}.wav")
         return path

@@ -45,7 +45,7 @@ class Listener:
         """Samples handed to the listener."""
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
         self.too_slow = False
-        """It was dropped, because it did not take the frames."""
+        """True if the listener was dropped, because it took the frames too slowly."""
         self._over = False
         self._recorder = Recorder(sound.format, self._begun_at, self._take, delay)
         sound.add(self._recorder)

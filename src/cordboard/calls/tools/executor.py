@@ -31,9 +31,10 @@ log = structlog.get_logger()
 
 
 MOST_TELLINGS = 2
-"""A caller who cuts it off this many times does not want to hear it."""
+"""Number of tellings of a late answer; a caller who cuts off all of them does not want it."""
 MOST_OFFERS = 6
-"""An agent that has dropped it this many times will not say it."""
+"""Number of times that a late answer is handed to the agent; one that drops it so often will not
+say it."""
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class _Late:
     came_at: float
     offers: int = 0
     cuts: int = 0
-    """Number of times for which the caller cut it off."""
+    """Number of times that the caller cut the answer off."""
 
 
 class LateReplies:
@@ -60,7 +61,7 @@ class LateReplies:
         say: Callable[[Speech], None],
         again: Callable[[], None],
     ) -> None:
-        """`say` speaks one now; `again`: there is one to be spoken when it fits."""
+        """`say` speaks a late answer now; `again()` reports that one waits until it fits."""
         self._ledger = ledger
         self._metrics = metrics
         self._say = say

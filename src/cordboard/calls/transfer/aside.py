@@ -1,15 +1,16 @@
-"""Speech that one party of a call hears alone."""
+"""Speech for some parties of a call, apart from its conversation."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, TypeAlias
 
 from cordboard.agent_api.tts import Voice
 from cordboard.audio.format import AudioFormat
 from cordboard.audio.transcoder import Transcoder
-from cordboard.calls.offer import Media, Party
+from cordboard.calls.offer import Media
 from cordboard.errors import LineError, LineGone, VoiceError
 
 VOICE_LIMIT = 8.0
@@ -17,15 +18,18 @@ VOICE_LIMIT = 8.0
 Hearer: TypeAlias = Literal["human", "operator"]
 """A party that can be spoken to alone: the human of a transfer, the operator of a conference."""
 TAIL = 5.0
-"""Seconds, beyond its own length, within which a text must have been heard."""
+"""Seconds, beyond the length of a text's sound, within which the text must have been heard."""
 
 
 async def speak_aside(
-    party: Party, voice: Voice, text: str, begun: Callable[[], None] = lambda: None
+    sound: AbstractAsyncContextManager[Media],
+    voice: Voice,
+    text: str,
+    begun: Callable[[], None] = lambda: None,
 ) -> None:
-    """Speak a text to a party, by a sound of their own; return when they have heard it. `begun` is
-    called when they begin to. Raises `LineError`."""
-    async with party.aside() as media:
+    """Speak a text by a sound of its own, such as `Party.aside`; return when it was heard. `begun`
+    is called when the sound begins. Raises `LineError`."""
+    async with sound as media:
         over = _OverOrHeard(media)
         try:
             await _write(media, voice, text, begun)

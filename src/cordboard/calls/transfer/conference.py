@@ -1,11 +1,12 @@
 """An operator's phone as a third party of a call: called, asked, joined, gone.
 
-    ringing ──▶ asked ──▶ joined ──▶ over
-       └──────────┴── not answered, declined, a voicemail ──▶ over
+    ringing ──▶ asked (──▶ told) ──▶ joined ──▶ over
+       └──────────┴───────────┴── not answered, declined, a voicemail ──▶ over
 
-Caller and agent go on all the time. Who answers is asked by a sound of their own, and joins by the
-key 1 alone, so a voicemail never does. The conference is over when the operator hangs up, or when
-those who talk go apart: by the end of the call, or by a transfer.
+Caller and agent go on all the time. The person who answers is asked in sound that the others do not
+hear, and joins only by pressing 1, so a voicemail never joins. A caller and a human, whom no agent
+can tell, hear a notice before the operator hears them. The conference is over when the operator
+hangs up, when the call ends, and when the caller is transferred.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from cordboard.errors import LineError, LineGone
 
 log = structlog.get_logger()
 
+NOTICE_LIMIT = 30.0
+"""Longest time for the notice to caller and human."""
 ASK_AGAIN = 8.0
 """Seconds for the key, from the end of the question until it is asked again."""
 AgentPart: TypeAlias = Literal["talks", "quiet"]
@@ -52,6 +55,10 @@ class ConferenceParts:
     ledger: Ledger
     voice: Voice | None
     """The agent's voice, or the engine's. None: the question is not spoken."""
+    answered: Callable[[], None]
+    """Called when the phone is answered."""
+    notice: str
+    """Spoken to those who talk before the guest joins; empty: none is, or the agent says it."""
     joined: Callable[[], None]
     """Called when the guest hears the others, and is heard."""
 
@@ -60,7 +67,7 @@ class Conference:
     """One guest of one call."""
 
     def __init__(self, parts: ConferenceParts, name: str, destination: TransferDestination) -> None:
-        """`name`: of the destination, which is the operator's phone."""
+        """`name`: the name of the destination, which is the operator's phone."""
         loop = asyncio.get_running_loop()
         self._parts = parts
         self._name = name
@@ -70,7 +77,7 @@ class Conference:
         self._answered: asyncio.Future[None] = loop.create_future()
         self._decided: asyncio.Future[bool] = loop.create_future()
         self._over: asyncio.Future[str] = loop.create_future()
-        """Why it is over."""
+        """Reason of the end."""
         self._cause = PartyGone()
 
     @property
@@ -86,6 +93,8 @@ class Conference:
     async def run(self) -> None:
         """Hold the conference to its end; nothing of it is left then. Raises `LineError` if the
         guest has not joined."""
+        if self._parts.notice and self._parts.voice is None:
+            raise LineError("not joined: there is no voice for conference.notice")
         target = target_of(self._name, self._destination)
         guest = self._guest = self._parts.control.invite(target, self._take)
         why = ""
@@ -95,6 +104,7 @@ class Conference:
             await self._within(self._answered, target.ring_seconds, "no_answer")
             self._step("asked")
             await self._ask(guest)
+            await self._tell_those_who_talk(guest)
             await guest.join()
             self._has_joined = True
             self._step("joined")
@@ -127,12 +137,26 @@ class Conference:
         for words in (briefing_of(self._destination, ""), BRIEFING_AGAIN):
             if voice is not None:
                 try:
-                    await speak_aside(guest, voice, words)
+                    await speak_aside(guest.aside(), voice, words)
                 except LineGone:
                     return
                 except LineError as error:  # the key counts all the same
                     log.warning("conference_question_failed", error=str(error))
             await asyncio.wait((self._decided, self._over), timeout=ASK_AGAIN)
+
+    async def _tell_those_who_talk(self, guest: Guest) -> None:
+        """Have the notice spoken. Raises `LineError` if it was not heard: the guest does not join
+        then."""
+        notice, voice = self._parts.notice, self._parts.voice
+        if not notice or voice is None:
+            return
+        telling = asyncio.ensure_future(speak_aside(guest.aloud(), voice, notice))
+        try:
+            await self._within(telling, NOTICE_LIMIT, "the notice was not heard")
+        finally:
+            telling.cancel()
+            await asyncio.wait((telling,))
+        self._step("told")
 
     async def _within(
         self,
@@ -141,7 +165,7 @@ class Conference:
         late: str,
         asking: asyncio.Future[None] | None = None,
     ) -> Result:
-        """Wait for something of the guest. `late`: the outcome if it does not come in time, or
+        """Wait for an act of the guest. `late`: the outcome if it does not come in time, or not
         before `asking` has ended. Raises `LineError`."""
         ends = (asking,) if asking is not None else ()
         await asyncio.wait(
@@ -158,6 +182,7 @@ class Conference:
             case PartyRings():
                 self._rang = True
             case PartyAnswered():
+                self._parts.answered()
                 if not self._answered.done():
                     self._answered.set_result(None)
             case PartyKey(key):

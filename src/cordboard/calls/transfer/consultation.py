@@ -6,9 +6,10 @@
 
 The caller is on hold while the other party is called; the agent tells that party what the caller
 wants and asks whether they take the call. Each state has four exits: the caller hangs up, the other
-party hangs up, the consultation is cancelled, the state's time is over. Asterisk ties no lives
-together (measured on 22.10.1: a caller's hang-up leaves the other phone ringing, and the other
-party's hang-up leaves the caller in total silence), so the machine ends both.
+party hangs up, the consultation is cancelled, the state's time is over. Asterisk does
+not end one channel with the other (measured on 22.10.1: a caller's hang-up leaves the other phone
+ringing, and the other party's hang-up leaves the caller in total silence), so the machine ends
+both.
 
 Commands may fail; `Refused` says so. Events decide, answers to commands are hints: a command that
 fails because a party is gone is followed by that party's event.

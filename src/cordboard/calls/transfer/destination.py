@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 
 from cordboard.calls.offer import LineControl, TransferTarget
+from cordboard.config.schema import Context
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.errors import LineError
+from cordboard.tools.builtin import spoken_name
 from cordboard.tools.call_line import TransferOutcome, TransferResult
 
 _FREE = ("NOT_INUSE", "RINGING")
@@ -16,8 +18,8 @@ _IN_USE = ("INUSE", "BUSY", "RINGINUSE", "ONHOLD")
 async def why_closed(
     control: LineControl, destination: TransferDestination
 ) -> tuple[TransferResult, str] | None:
-    """Return the result, and the detail, if the destination cannot take anybody now. A state that
-    cannot be seen is not a free one."""
+    """Return result and detail if the destination can take no caller now; None if it can. A device
+    whose state cannot be read counts as not free."""
     hours = destination.hours
     if hours is not None and not hours.cover(datetime.datetime.now().astimezone()):
         return TransferResult("unavailable", returned=True, closed=True), "outside its hours"
@@ -36,6 +38,12 @@ async def why_closed(
 def briefing_of(destination: TransferDestination, reason: str) -> str:
     """Return the words to a person who has answered the phone of a destination."""
     return " ".join(destination.briefing.replace("{reason}", reason).split())
+
+
+def notice_of(context: Context, destination: str) -> str:
+    """Return the words to those in whose talk the person at this destination joins; may be
+    empty."""
+    return context.conference.notice.replace("{name}", spoken_name(destination))
 
 
 def target_of(name: str, destination: TransferDestination) -> TransferTarget:

@@ -1,7 +1,7 @@
-"""The transfers of one call: looks at the destination first, then carries one out.
+"""The transfers of one call: check the destination, then transfer the caller.
 
 `consultation.Consultation` decides about an attended transfer; `_Attended` carries out its
-commands on the line (`calls.offer.SecondLeg`) and by the agent's voice, and hands it what happens.
+commands on the line (`calls.offer.SecondLeg`) and by the agent's voice, and passes it the events.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from cordboard.calls.offer import (
     CallerKey,
     LineControl,
     Party,
+    PartyAnswered,
     PartyEvent,
     SecondLeg,
 )
@@ -41,7 +42,7 @@ from cordboard.calls.transfer.consultation import (
     TimedOut,
     Verdict,
 )
-from cordboard.calls.transfer.destination import briefing_of, target_of, why_closed
+from cordboard.calls.transfer.destination import briefing_of, notice_of, target_of, why_closed
 from cordboard.config.schema import Config
 from cordboard.config.tools.entry import BRIEFING_AGAIN, TransferDestination
 from cordboard.errors import (
@@ -79,14 +80,15 @@ def _ignore() -> None:
 
 
 def sentences(config: Config) -> Iterator[str]:
-    """Yield the sentences of attended transfers that are known in advance."""
-    for destination in config.destinations.values():
+    """Yield the sentences of attended transfers, and of conferences, that are known in advance."""
+    for name, destination in config.destinations.items():
         if destination.mode != "blind" or destination.takeover:
             yield from (CALLER_GONE, BRIEFING_AGAIN)
         if destination.mode != "blind":
             yield destination.introduction
         if destination.takeover:
             yield briefing_of(destination, "")
+            yield from (notice_of(context, name) for context in config.contexts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,11 @@ class Transfers:
         return self._attended is not None
 
     @property
+    def busy(self) -> bool:
+        """True during a transfer, from the request to its outcome."""
+        return self._busy
+
+    @property
     def human(self) -> Party | None:
         """The human who was called, while they are asked or talk with the caller."""
         return self._attended.human if self._attended is not None else None
@@ -144,12 +151,20 @@ class Transfers:
         return self._attended is not None or self.gives_away or self.asks_elsewhere
 
     async def run(
-        self, destination: str, reason: str, *, blind: bool, joined: Joined | None = None
+        self,
+        destination: str,
+        reason: str,
+        answered: Callable[[], None] = _ignore,
+        *,
+        blind: bool,
+        joined: Joined | None = None,
     ) -> TransferResult:
         """Let the agent finish, then transfer the caller. Raises `LineError`; then the call
-        continues. `blind`: whatever the destination's mode, because no agent can speak. `joined`:
-        a person who watches takes the call over, and learns when they talk; with `blind`, when the
-        caller has left for a dialplan that may hand them back."""
+        continues. `answered` is called when the human has answered, or the caller has left for the
+        dialplan: the engine does not see more. `blind`: whatever the destination's mode, because
+        no agent can speak. `joined`: set for an operator who takes the call over; called when
+        operator and caller talk, or, with `blind`, when the caller has left for a dialplan that may
+        hand them back."""
         parts, conversation, sound = self._parts, self._conversation, self._sound
         configured = parts.destinations[destination]
         if conversation is None or sound is None:
@@ -159,8 +174,7 @@ class Transfers:
         self._busy = True
         try:
             await parts.ending.unless_over(conversation.heard_by_caller())
-            if parts.ending.is_over:
-                raise LineGone("the call is over")
+            self._raise_if_over()
             closed = await why_closed(parts.control, configured)
             if closed is not None:
                 result, detail = closed
@@ -170,17 +184,19 @@ class Transfers:
                 attends = not blind and (joined is not None or configured.mode != "blind")
                 if attends:
                     self._attended = _Attended(
-                        parts, conversation, sound, destination, configured, joined
+                        parts, conversation, sound, destination, configured, answered, joined
                     )
                     result = await self._attended.run(reason)
                 else:
-                    left = joined or _ignore
-                    result = await self._send(conversation, destination, configured, left)
+                    result = await self._send(
+                        conversation, destination, configured, answered, joined or _ignore
+                    )
+        except LineGone as error:
+            self._record(destination, "cancelled", str(error))
+            parts.ending.end("completed", "caller_hangup")
+            raise
         except LineError as error:
-            failed = events.Transferred(destination, ok=False, error=str(error), outcome="failed")
-            parts.ledger.record(failed)
-            if isinstance(error, LineGone):
-                parts.ending.end("completed", "caller_hangup")
+            self._record(destination, "failed", str(error))
             raise
         finally:
             self._busy, self._attended = False, None
@@ -192,6 +208,7 @@ class Transfers:
         conversation: Conversation,
         name: str,
         destination: TransferDestination,
+        answered: Callable[[], None],
         left: Callable[[], None],
     ) -> TransferResult:
         """Send the caller into the dialplan; wait for their return where it may hand them back."""
@@ -201,6 +218,7 @@ class Transfers:
             self.gives_away = True
             try:
                 await parts.control.transfer(target, _ignore)
+                answered()
             finally:
                 self.gives_away = False
             self._record(name, "accepted")
@@ -208,11 +226,15 @@ class Transfers:
             return TransferResult("accepted")
         conversation.consult(True)
         self.gives_away = True
+
+        def gone() -> None:
+            answered()
+            left()
+
         try:
             parts.ledger.record(events.TransferStep(name, "away"))
-            status = await parts.ending.unless_over(parts.control.transfer(target, left))
-            if parts.ending.is_over:
-                raise LineGone("the call is over")
+            status = await parts.ending.unless_over(parts.control.transfer(target, gone))
+            self._raise_if_over()
             if status is None:
                 self._record(name, "accepted")
                 parts.ending.end("transferred", f"transfer:{name}")
@@ -224,6 +246,10 @@ class Transfers:
         parts.ledger.record(events.TransferStep(name, "back", status))
         self._record(name, outcome, "" if outcome == "accepted" else status)
         return TransferResult(outcome, returned=True, away=True)
+
+    def _raise_if_over(self) -> None:
+        if self._parts.ending.is_over:
+            raise _call_over(self._parts.ending)
 
     def _record(self, name: str, outcome: TransferOutcome, detail: str = "") -> None:
         ok = outcome == "accepted"
@@ -240,6 +266,7 @@ class _Attended:
         sound: CallSound,
         name: str,
         destination: TransferDestination,
+        answered: Callable[[], None],
         joined: Joined | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -248,6 +275,7 @@ class _Attended:
         self._sound = sound
         self._name = name
         self._destination = destination
+        self._answered = answered
         self._machine = Consultation(
             ConsultationRules(
                 destination.ring_ms / 1000,
@@ -257,7 +285,7 @@ class _Attended:
             )
         )
         self._is_takeover = joined is not None
-        """The other party is a person who watches the call."""
+        """True if an operator takes the call over: the other party is the operator."""
         self._talk_began = joined or _ignore
         self._leg: SecondLeg | None = None
         self._reason = ""
@@ -283,7 +311,7 @@ class _Attended:
                 self._paused = parts.recording.pause()
             result = await parts.ending.unless_over(self._consult())
             if result is None:
-                raise LineGone("the call is over")
+                raise _call_over(parts.ending)
             self._record(result)
             if not result.returned and not result.caller_gone:
                 await parts.control.hangup()
@@ -306,8 +334,8 @@ class _Attended:
         return TransferResult(result.outcome, returned=result.returned)
 
     def agent_failed(self) -> None:
-        """Bring the caller back, unless they talk with the human already, or one who watches takes
-        the call over: that needs no agent."""
+        """Bring the caller back, unless they talk with the human already, or an operator takes the
+        call over: neither needs the agent."""
         if self._machine.state is not State.JOINED and not self._is_takeover:
             self._take(Cancelled())
 
@@ -355,6 +383,8 @@ class _Attended:
 
     def _party(self, event: PartyEvent) -> None:
         """Take an event of the line."""
+        if isinstance(event, PartyAnswered):
+            self._answered()
         if not isinstance(event, CallerKey):
             self._take(event)
         elif event.key == self._destination.cancel_key and self._machine.state in (
@@ -478,6 +508,12 @@ class _Attended:
             speaking.cancel()
             await asyncio.wait((speaking,))
         self._conversation.hush()
+
+
+def _call_over(ending: CallEnding) -> LineGone:
+    """Return the error of a transfer during which the call has ended: by an operator, say."""
+    _, reason = ending.result
+    return LineGone(f"the call has ended: {reason}")
 
 
 def _ending_of(result: ConsultationResult, name: str) -> tuple[str, str]:

@@ -82,6 +82,7 @@ def check(config: Config, document: Document, environ: Mapping[str, str]) -> Pro
         yield from _rules(names, context, ("contexts", name), document)
         yield from check_phases(names, context, ("contexts", name), document)
     yield from _remote_servers(config, document)
+    yield from _cluster_servers(config, document)
     yield from _programs(config, document, environ)
 
 
@@ -153,6 +154,12 @@ def _extras(config: Config, document: Document) -> Problems:
             " pip install 'cordboard[tracing]', or leave it out"
         )
         yield document.problem(("tracing", "otlp_endpoint"), message)
+    if config.cluster is not None and not _is_installed("nats"):
+        message = (
+            "this needs the extra `cluster`, which is not installed;"
+            " pip install 'cordboard[cluster]', or leave it out"
+        )
+        yield document.problem(("cluster",), message)
 
 
 def _is_installed(module: str) -> bool:
@@ -171,9 +178,11 @@ def _texts(context: Context, path: KeyPath, document: Document) -> Problems:
         if name in CALL_VARIABLES:
             message = f"{name} is a call variable already; expected a channel variable"
             yield document.problem((*path, "variables", index), message)
-    saved = saved_names(context.pre_call)
-    known = [*CALL_VARIABLES, *context.variables, *saved]
-    for key, text in (("prompt", context.prompt), ("greeting", context.greeting)):
+    texts = {"prompt": context.prompt, "greeting": context.greeting, "purpose": context.purpose}
+    for key, text in texts.items():
+        # The purpose is ready when the call is answered, and waits for no tool.
+        saved = saved_names(context.pre_call) if key != "purpose" else ()
+        known = [*CALL_VARIABLES, *context.variables, *saved]
         for words, is_fatal in prompt_problems(text, known):
             yield document.problem((*path, key), words, fatal=is_fatal)
         for names in prompt_names(text, known):
@@ -231,6 +240,16 @@ def _remote_servers(config: Config, document: Document) -> Problems:
             problem = url_problem(url, server.plain_http) if url is not None else None
             if problem is not None:
                 yield document.problem(("mcp", "servers", name, *key), problem)
+
+
+def _cluster_servers(config: Config, document: Document) -> Problems:
+    """One engine that is alone is the one that runs them; the operator may have meant more."""
+    if config.cluster is not None:
+        return
+    for name, server in running_servers(config).items():
+        if server.run == "cluster":
+            message = "there is no `cluster:`; this engine runs the server for itself alone"
+            yield document.problem(("mcp", "servers", name, "run"), message, fatal=False)
 
 
 def _programs(config: Config, document: Document, environ: Mapping[str, str]) -> Problems:

@@ -5,6 +5,8 @@
       deny: ["+4781*"]
       outgoing: {per_caller: {calls_per_day: 5}}
       incoming: {block: ["+4722999999"], per_caller: {calls_per_hour: 10}}
+      trunks: {PJSIP/acme: {outgoing: {live_calls: 5, cost_per_day: 50}}}
+      tariffs: [{trunks: [PJSIP/acme], per_minute: 0.02, step_ms: 60000}]
       trusted_tools: [find_customer]
       tools:
         refund: {step_up: pin, arguments: {account: {from: [pre_call.customer.account]}}}
@@ -19,6 +21,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
+from cordboard.config.hours import known_zone
 from cordboard.config.patterns import (
     COUNTRY,
     NUMBER_PATTERN,
@@ -29,6 +32,7 @@ from cordboard.config.patterns import (
     ToolName,
 )
 from cordboard.config.section import Section
+from cordboard.config.trunks import TrunkName
 
 NumberClass: TypeAlias = Literal[
     "fixed", "mobile", "toll_free", "shared_cost", "premium", "voip", "personal", "pager",
@@ -48,7 +52,7 @@ TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
 
 
 class OpenHours(Section):
-    """One stretch of time on some days of the week, in the zone of the engine's machine."""
+    """One stretch of time on some days of the week, in `firewall.zone`."""
 
     days: tuple[Day, ...] = Field(
         ("mon", "tue", "wed", "thu", "fri", "sat", "sun"),
@@ -68,11 +72,17 @@ class OpenHours(Section):
 class Caps(Section):
     """Upper limits; what is left out has no limit."""
 
+    live_calls: int | None = Field(
+        None, ge=1, description="Calls at the same time. Left out: no limit."
+    )
+    calls_per_minute: int | None = Field(
+        None, ge=1, description="Calls within any minute. Left out: no limit."
+    )
     calls_per_hour: int | None = Field(
         None, ge=1, description="Calls within any hour (velocity). Left out: no limit."
     )
     calls_per_day: int | None = Field(
-        None, ge=1, description="Calls of a day, by the local date. Left out: no limit."
+        None, ge=1, description="Calls of a day, by the date in `zone`. Left out: no limit."
     )
     minutes_per_day: float | None = Field(
         None, gt=0, description="Minutes of a day's calls. Left out: no limit."
@@ -80,7 +90,8 @@ class Caps(Section):
     cost_per_day: float | None = Field(
         None,
         gt=0,
-        description="Cost of a day's calls, in the currency of `prices`. Left out: no limit.",
+        description="Cost of a day's calls, in the currency of `prices`: of the services, by "
+        "`prices`, and of the trunk, by `tariffs`. Left out: no limit.",
     )
 
 
@@ -92,7 +103,54 @@ class Outgoing(Section):
     )
     per_caller: Caps = Field(Caps(), description="Caps of one caller's transfers and calls.")
     per_context: Caps = Field(Caps(), description="Caps of one context's.")
+    per_trunk: Caps = Field(
+        Caps(), description="Caps of each trunk's, where `trunks` has none for it."
+    )
     total: Caps = Field(Caps(), description="Caps of all together.")
+
+
+class Trunk(Section):
+    """Caps of one trunk. What is left out is that of `per_trunk`."""
+
+    incoming: Caps = Field(Caps(), description="Calls that come by it.")
+    outgoing: Caps = Field(Caps(), description="Calls and transfers that leave by it.")
+
+
+class Tariff(Section):
+    """The price of some calls on their trunk."""
+
+    direction: Literal["in", "out"] = Field("out", description="Calls that come, or that leave.")
+    trunks: tuple[TrunkName, ...] = Field((), description="Trunks. Empty: any.")
+    classes: tuple[NumberClass, ...] = Field(
+        (), description="Classes of the number on the other side. Empty: any."
+    )
+    countries: tuple[Country, ...] = Field((), description="Its countries. Empty: any.")
+    connection: float = Field(0, ge=0, description="Price of an answered call, once.")
+    per_minute: float = Field(0, ge=0, description="Price of a minute, from the answer.")
+    step_ms: int = Field(
+        1_000, ge=100, le=3_600_000, description="Each begun step of this length is paid in full."
+    )
+
+
+class UsedUp(Section):
+    """The treatment of live calls when a cap of a day's minutes or cost is used up."""
+
+    warn_at_percent: int = Field(
+        100, ge=50, le=100, description="Share of the cap at which the warning is spoken."
+    )
+    warning: str = Field("", max_length=300, description="Sentence for the caller. Empty: none.")
+    end_after_ms: int | None = Field(
+        None,
+        ge=0,
+        le=3_600_000,
+        description="Time from the moment when the cap is used up to the end of the call. Left "
+        "out: calls go on, and only new ones are refused.",
+    )
+    goodbye: str = Field(
+        "I am sorry, I have to end our call here. Goodbye.",
+        max_length=300,
+        description="Spoken before the end.",
+    )
 
 
 class SentKeys(Section):
@@ -111,7 +169,8 @@ class Incoming(Section):
 
     block: tuple[NumberPattern, ...] = Field((), description="Callers that are refused.")
     allow: tuple[NumberPattern, ...] = Field(
-        (), description="Callers to whom no other rule of this section applies."
+        (),
+        description="Callers to whom no other rule of this section applies, but caps of trunks.",
     )
     only_allowed: bool = Field(False, description="Refuse all callers that are not in `allow`.")
     anonymous: bool = Field(True, description="Take callers without a readable number.")
@@ -121,10 +180,21 @@ class Incoming(Section):
         "variable `CORDBOARD_ATTESTATION` (A, B or C), which the dialplan sets. Left out: any.",
     )
     per_caller: Caps = Field(
-        Caps(), description="Caps of one caller. Callers without a number are one caller."
+        Caps(),
+        description="Caps of one caller. Callers without a number share those of an hour and a "
+        "day; `live_calls` and `calls_per_minute` do not hold for them.",
     )
     per_context: Caps = Field(Caps(), description="Caps of one context.")
+    per_trunk: Caps = Field(
+        Caps(), description="Caps of each trunk, where `trunks` has none for it."
+    )
     total: Caps = Field(Caps(), description="Caps of all callers together.")
+    capped: Literal["busy", "unavailable", "announcement"] = Field(
+        "busy",
+        description="`CORDBOARD_STATUS` with which a caller beyond a cap goes back to the "
+        "dialplan, unanswered: `busy`, `unavailable`, or `announcement`, for a dialplan that plays "
+        "one (docs/load.md).",
+    )
     wordless_after_ms: int | None = Field(
         None,
         ge=10_000,
@@ -253,6 +323,11 @@ class Firewall(Section):
         description="Home country, such as NO: numbers without a country code are its numbers. "
         "Left out: only international numbers can be read.",
     )
+    zone: str = Field(
+        "",
+        description="Time zone of the hours and of the day of all caps, such as Europe/Oslo. Left "
+        "out: that of the engine's machine.",
+    )
     classes: tuple[NumberClass, ...] = Field(
         ("fixed", "mobile", "toll_free", "voip", "company"),
         description="Classes of numbers that may be called or transferred to.",
@@ -269,6 +344,18 @@ class Firewall(Section):
     outgoing: Outgoing = Field(Outgoing(), description="Transfers and calls that the engine makes.")
     send_digits: SentKeys = Field(SentKeys(), description="Keys sent to the far side.")
     incoming: Incoming = Field(Incoming(), description="Callers.")
+    trunks: dict[TrunkName, Trunk] = Field(
+        default_factory=dict,
+        max_length=200,
+        description="Caps by trunk: technology and endpoint in Asterisk, such as `PJSIP/acme`.",
+    )
+    tariffs: tuple[Tariff, ...] = Field(
+        (),
+        max_length=500,
+        description="Prices of the trunks; the first one that fits a call counts. With any for "
+        "calls that leave, a number without a price is refused.",
+    )
+    used_up: UsedUp = Field(UsedUp(), description="Live calls, when a day's cap is used up.")
     trusted_tools: tuple[ToolName, ...] = Field(
         (),
         json_schema_extra={"reference": "tools"},
@@ -285,14 +372,22 @@ class Firewall(Section):
         None, description="The call to the caller's known number, for `step_up: callback`."
     )
 
+    @field_validator("zone")
+    @classmethod
+    def _known_zone(cls, zone: str) -> str:
+        return zone and known_zone(zone)
+
     @property
     def has_caps(self) -> bool:
         """True if some cap has a value."""
-        return any(
-            caps != Caps()
-            for each in (self.incoming, self.outgoing)
-            for caps in (each.per_caller, each.per_context, each.total)
-        )
+        sections = (self.incoming, self.outgoing)
+        caps = [
+            caps
+            for each in sections
+            for caps in (each.per_caller, each.per_context, each.per_trunk, each.total)
+        ]
+        caps += [caps for each in self.trunks.values() for caps in (each.incoming, each.outgoing)]
+        return any(each != Caps() for each in caps)
 
     @property
     def places(self) -> frozenset[str]:

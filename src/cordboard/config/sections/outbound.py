@@ -13,6 +13,7 @@ from cordboard.config.patterns import (
     checked_path,
 )
 from cordboard.config.section import Section
+from cordboard.config.trunks import trunk_of_endpoint
 
 
 class Outbound(Section):
@@ -47,11 +48,18 @@ class Outbound(Section):
         "Hello, this is {context_name}.",
         min_length=1,
         max_length=500,
-        description="What is said to a call-screening service: who calls, and why. May use the "
-        "call's variables.",
+        description="What is said to a call-screening service: who calls. The `purpose` of the "
+        "call, or of its context, follows. Both may use the call's variables.",
     )
     campaigns: Path = Field(
         Path("var/campaigns.db"), description="File of the campaigns' queue (SQLite)."
+    )
+    keep_days: int = Field(
+        0,
+        ge=0,
+        description="Days until the people of a campaign are deleted, with numbers, variables and "
+        "results, after its last call; 0: never. People who wait in a running campaign are kept. "
+        "Of promised call-backs those who were called are deleted.",
     )
 
     @field_validator("endpoint")
@@ -66,6 +74,13 @@ class Outbound(Section):
     @classmethod
     def _a_path(cls, campaigns: Path) -> Path:
         return checked_path(campaigns)
+
+    @property
+    def trunk(self) -> str:
+        """Name of the trunk by which calls leave. Where the number itself is the endpoint
+        (`PJSIP/{number}`), it is the technology alone: no number becomes the name of a trunk."""
+        trunk = trunk_of_endpoint(self.endpoint)
+        return trunk.partition("/")[0] if "{" in trunk else trunk
 
     def endpoint_of(self, number: str) -> str:
         """Return Asterisk's endpoint for a number in E.164."""

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from cordboard.config.alarms import AlarmEmail
 from cordboard.config.chosen import Chosen
 from cordboard.config.conversation import KEY_OR_NONE
-from cordboard.config.hours import BusinessHours
+from cordboard.config.hours import ZonedHours
 from cordboard.config.patterns import (
     DEVICE,
     DIALPLAN_CLASS,
@@ -37,6 +37,7 @@ from cordboard.config.sections.tool import ToolRules, ToolSection
 from cordboard.config.tools.http_tool import HttpTool
 from cordboard.config.tools.messages import CallbackSettings, MessageSettings
 from cordboard.config.tools.workflow_tool import WorkflowTool
+from cordboard.config.trunks import TrunkName, trunk_of_endpoint
 
 BUILTIN_TOOLS: Mapping[str, str] = {
     "hangup_call": "Ends the call when the agent has finished speaking.",
@@ -87,6 +88,8 @@ BRIEFING = (
 )
 BRIEFING_AGAIN = "Press 1 to take the call, or 2 to decline it."
 INTRODUCTION = "You are now connected."
+LONGEST_RETURN_MS = 4 * 3_600_000
+"""Longest `return_within_ms`."""
 DIALPLAN_ONLY = ("queue", "ring_group", "voicemail", "dialplan", "refer")
 """Types that only the dialplan knows: no human of theirs can be asked first."""
 
@@ -110,7 +113,7 @@ class TransferDestination(Section):
         "the agent asks the human, and connects both. `warm` = the same, and the agent introduces "
         "them to each other. Only for `extension` and `number`.",
     )
-    hours: BusinessHours | None = Field(
+    hours: ZonedHours | None = Field(
         None, description="When it is open; left out: always. The caller is not sent there else."
     )
     devices: tuple[Annotated[str, Field(pattern=DEVICE)], ...] = Field(
@@ -125,13 +128,18 @@ class TransferDestination(Section):
         "`Stasis(cordboard,return,KIND,STATUS)`, and the same conversation goes on.",
     )
     return_within_ms: int = Field(
-        1_800_000, ge=1_000, le=14_400_000, description="For `returns`: the time for that."
+        1_800_000, ge=1_000, le=LONGEST_RETURN_MS, description="For `returns`: the time for that."
     )
     endpoint: str = Field(
         "",
         pattern=ENDPOINT,
         description="For `attended` and `warm`: the channel to dial, such as `PJSIP/6001` or "
         "`PJSIP/+4722334455@trunk`. Not `Local/...`: its sound may pass in one direction only.",
+    )
+    trunk: TrunkName | None = Field(
+        None,
+        description="Trunk by which it leaves, such as `PJSIP/acme`, for the caps and prices of "
+        "`firewall`. Left out: that of `endpoint`, if there is one.",
     )
     ring_ms: int = Field(
         25_000, ge=3_000, le=120_000, description="How long the human's phone rings."
@@ -187,6 +195,11 @@ class TransferDestination(Section):
         if self.returns and self.mode != "blind":
             raise ValueError("returns: only of mode blind; see return_on_hangup")
         return self
+
+    @property
+    def leaves_by(self) -> str:
+        """The trunk by which it leaves; empty if none is known."""
+        return self.trunk if self.trunk is not None else trunk_of_endpoint(self.endpoint)
 
 
 class BuiltinTool(ToolSection):

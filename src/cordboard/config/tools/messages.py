@@ -10,12 +10,10 @@ tools:
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
 from pydantic import Field, field_validator
 
 from cordboard.config.call_phases import PostCallStep
-from cordboard.config.hours import BusinessHours
+from cordboard.config.hours import BusinessHours, known_zone
 from cordboard.config.patterns import Name
 from cordboard.config.section import Section
 
@@ -98,8 +96,4 @@ class CallbackSettings(Section):
     @field_validator("zone")
     @classmethod
     def _a_zone(cls, zone: str) -> str:
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("expected a time zone such as Europe/Oslo") from None
-        return zone
+        return known_zone(zone)

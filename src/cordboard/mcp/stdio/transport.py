@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -160,6 +161,11 @@ class StdioTransport:
         if self._closed_output:
             return "closed its output"
         return exit_text(self._process.returncode if self._process is not None else None)
+
+    def kill(self) -> None:
+        """Kill the server's processes at once. Its end is noticed like any other."""
+        if self._process is not None:
+            self._process.signal_group(signal.SIGKILL)
 
     async def __aenter__(
         self,

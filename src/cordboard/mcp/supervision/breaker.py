@@ -85,6 +85,15 @@ class Breaker:
             return True
         return False
 
+    def trip(self, now: float) -> bool:
+        """Open a closed breaker on other evidence than calls, for `open_ms`. Return True if calls
+        are refused from now on."""
+        if self.state is not BreakerState.CLOSED or not self._config.failures:
+            return False
+        self.state = BreakerState.OPEN
+        self._open_until = now + self._config.open_ms / 1000
+        return True
+
     def abandoned(self, admission: Admission) -> None:
         """Report a cancelled call or an ended connection: it says nothing about the server."""
         if admission is Admission.PROBE:

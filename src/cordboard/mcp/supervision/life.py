@@ -124,7 +124,7 @@ class Life:
         self._under_way += 1
         self._quiet.clear()
         try:
-            result = await self.connection.call(tool, arguments, timeout + patience, progress)
+            result = await self.connection.call(tool, arguments, timeout, progress, patience)
             answered = True
         except (McpTimeout, McpUnavailable):
             # If the break ended this life, the restart policy deals with it.
@@ -143,6 +143,21 @@ class Life:
             elif answered:  # it was counted as unanswered, but the server is not dead after all
                 self._tell_breaker(Admission.CALL, answered)
         return result
+
+    async def check(self, seconds: float) -> None:
+        """Ask the server for its tools; if it does not answer within `seconds`, open the breaker.
+        Does nothing unless the breaker is closed."""
+        if self._breaker.state is not BreakerState.CLOSED:
+            return
+        try:
+            await self.connection.list_tools(seconds)
+        except (McpTimeout, McpUnavailable):
+            if self._over or self.transport.closed.is_set():
+                return
+            if self._breaker.trip(asyncio.get_running_loop().time()):
+                self._on_breaker()
+        except McpError:
+            return  # an answer
 
     async def until_over(
         self, stop: asyncio.Event, list_again: Callable[[Connection], Awaitable[None]]

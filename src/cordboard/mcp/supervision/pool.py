@@ -24,20 +24,26 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 import structlog
 
 from cordboard.config.mcp import McpDefaults, McpServer
-from cordboard.mcp.from_config import expected_tools
+from cordboard.mcp.from_config import expected_tools, process_of, transport_of
 from cordboard.mcp.stdio.spawn_turns import SpawnTurns
 from cordboard.mcp.supervision.server import SupervisedServer
+from cordboard.mcp.supervision.sharing import ServerSharing
 from cordboard.mcp.supervision.status import (
     ServerObserver,
     ServerState,
     ServerStatus,
     SilentServerObserver,
 )
+
+if TYPE_CHECKING:  # the SDK is loaded later: `cordboard.mcp.sdk`
+    from cordboard.mcp.connection import Transport
 
 log = structlog.get_logger()
 
@@ -93,7 +99,7 @@ class Lease:
 
     def status(self) -> ServerStatus:
         """Return a snapshot for the operator; a server that waits for its start is `starting`."""
-        status = self.server.status()
+        status = replace(self.server.status(), breaker_reported_by=self._shared.reported_by)
         return replace(status, state=ServerState.STARTING) if self._shared.waiting else status
 
     def start(self) -> None:
@@ -129,6 +135,8 @@ class ServerPool:
     def __init__(self, observer: ServerObserver | None = None, *, is_open: bool = True) -> None:
         """`is_open` False: no server starts before `open` is called."""
         self.observer: ServerObserver = observer or SilentServerObserver()
+        self.sharing: ServerSharing | None = None
+        """The other engines of the cluster; None: this engine is alone."""
         self._opened = asyncio.Event()
         self.turns = SpawnTurns()
         """Spaces the process starts of all servers."""
@@ -205,8 +213,15 @@ class ServerPool:
         if known:
             self.observer.mcp_server_up(server_id, known[-1].up)
             self.observer.mcp_breaker(server_id, known[-1].breaker_open)
+            if self.sharing is not None:
+                self.sharing.changed(known[-1].server, breaker_open=known[-1].breaker_open)
         else:
             self.observer.mcp_server_gone(server_id)
+
+    def server(self, server_id: str) -> SupervisedServer | None:
+        """Return the newest server of that name, which new calls get; None if there is none."""
+        known = self._of(server_id)
+        return known[-1].server if known else None
 
     def _in_the_way(self, server_id: str, replacement: Replacement) -> list[_Shared]:
         """Return the servers that must end before a new one of that name starts."""
@@ -244,7 +259,9 @@ class _Shared(SilentServerObserver):
         """Set when nothing is left of it."""
         self.id = server_id
         self.config = _of_the_server(config)
-        self.server = SupervisedServer(server_id, config, self, self._changed, pool.turns)
+        self.server = SupervisedServer(
+            server_id, config, self, self._changed, pool.turns, self._transport
+        )
         self.inherited = inherited
         self.leases: list[Lease] = []
         self.begun = False
@@ -264,6 +281,19 @@ class _Shared(SilentServerObserver):
         """True if it runs or is about to run, so that replacing it would be noticed."""
         states = {ServerState.STARTING, ServerState.READY, ServerState.RESTARTING}
         return self.waiting or self.server.state in states
+
+    @property
+    def reported_by(self) -> tuple[str, ...]:
+        """See `ServerStatus.breaker_reported_by`."""
+        sharing = self._pool.sharing
+        return () if sharing is None or self.aside else sharing.reported_by(self.id)
+
+    def _transport(self, server_id: str, config: McpServer, *rest: Any) -> Transport:
+        """Make the transport of the server's next life: see `transport_of`."""
+        sharing = self._pool.sharing
+        if sharing is None or self.aside or config.run == "node":
+            return transport_of(server_id, config, *rest)
+        return sharing.transport(self.server, partial(process_of, server_id, config, *rest))
 
     @property
     def inheritance(self) -> tuple[types.Tool, ...]:

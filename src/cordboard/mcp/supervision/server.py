@@ -122,6 +122,7 @@ class SupervisedServer:
             breaker=life.breaker if life else BreakerState.CLOSED,
             capabilities=life.connection.capabilities if life else (),
             again_at=self._again_at,
+            runs_at=life.connection.relayed_to if life else "",
         )
 
     def start(self) -> None:
@@ -187,6 +188,12 @@ class SupervisedServer:
         if life is None:
             raise McpUnavailable(f"the server is {self.state}")
         return await life.connection.list_tools(timeout)
+
+    async def check(self, seconds: float) -> None:
+        """Find out whether the server answers; open its breaker if it does not within `seconds`.
+        Does nothing while it is not ready, or its breaker is open."""
+        if self._life is not None:
+            await self._life.check(seconds)
 
     async def call(
         self,

@@ -47,6 +47,10 @@ class ServerStatus:
     """Unix time of the next start by itself, during the pause after a failure."""
     quarantined: tuple[str, ...] = ()
     """Tools that are not offered until they are accepted (`mcp.lock: enforce`)."""
+    runs_at: str = ""
+    """Engine of the cluster that runs it for this one; empty: this engine."""
+    breaker_reported_by: tuple[str, ...] = ()
+    """Other engines of the cluster whose breaker of this server is open."""
 
 
 class ServerObserver(Protocol):

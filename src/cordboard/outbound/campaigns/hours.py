@@ -93,3 +93,11 @@ def open_zones(zones: Iterable[str], hours: CallingHours, now: float) -> list[st
     """Return the zones in which people may be called at this Unix time."""
     moment = datetime.fromtimestamp(now, UTC)
     return [zone for zone in zones if hours.allow(moment.astimezone(ZoneInfo(zone)))]
+
+
+def closed_text(zones: list[str], hours: str, days: str, now: float) -> str:
+    """Return the words for people of these zones, of whom none may be called at this Unix time."""
+    moment = datetime.fromtimestamp(now, UTC).astimezone(ZoneInfo(zones[0]))
+    others = f" and {len(zones) - 1} other zones" if len(zones) > 1 else ""
+    there = f"{zones[0]}, {DAYS[moment.weekday()]} {moment:%H:%M}"
+    return f"outside of its hours ({hours}, {days}) in {there}{others}"

@@ -43,9 +43,9 @@ def make_campaign(
 ) -> CampaignMade:
     """Make a campaign of the lines of a CSV file (`read_rows`).
 
-    `zone`: for numbers of countries with several, where a line names none. `leave_out` is called
-    with each broken line; the others are taken. Raises `CampaignRefused`, and then there is no
-    campaign.
+    `zone`: the time zone of numbers whose country has several, where a line names none. `leave_out`
+    is called with each broken line; the other lines are taken. Raises `CampaignRefused`; then no
+    campaign is made.
     """
     _check(config, name, settings, zone)
     left_out = 0
@@ -80,29 +80,32 @@ def numbers_to_block(written: Iterable[str], country: str | None) -> list[str]:
 
 
 def _check(config: Config, name: str, settings: CampaignSettings, zone: str) -> None:
-    """Raise `CampaignRefused` for what is wrong before the list is read."""
+    """Check name and settings before the list is read. Raises `CampaignRefused`."""
     if _NAME.fullmatch(name) is None:
         raise CampaignRefused(
             f"{name[:80]!r}: expected a name of letters, digits, spaces, `.`, `_` and `-`, at most "
-            "64 characters"
+            "64 characters",
+            "name",
         )
     if name.startswith(CALLBACKS):
-        raise CampaignRefused(f"names with {CALLBACKS} are those of promised call-backs")
+        raise CampaignRefused(f"names with {CALLBACKS} are those of promised call-backs", "name")
     if settings.context not in config.contexts:
-        raise CampaignRefused(f"no such context; there are: {', '.join(config.contexts)}")
+        known = ", ".join(config.contexts)
+        raise CampaignRefused(f"no such context; there are: {known}", "context")
     problem = keys_problem(settings.keys)
     if len(settings.keys) > MOST_STEPS:
         problem = f"keys: expected at most {MOST_STEPS} steps"
-    if max(len(settings.message), len(settings.consent)) > MOST_MESSAGE:
-        problem = f"message, consent: expected at most {MOST_MESSAGE} characters"
-    if zone and not is_zone(zone):
-        problem = f"zone: there is no {zone[:64]!r}; expected Europe/Oslo, say"
     if problem:
-        raise CampaignRefused(problem)
+        raise CampaignRefused(problem, "keys")
+    for field in ("message", "consent"):
+        if len(getattr(settings, field)) > MOST_MESSAGE:
+            raise CampaignRefused(f"{field}: expected at most {MOST_MESSAGE} characters", field)
+    if zone and not is_zone(zone):
+        raise CampaignRefused(f"zone: there is no {zone[:64]!r}; expected Europe/Oslo, say", "zone")
     try:
         CallingHours.read(settings.hours, settings.days)
     except ValueError as error:
-        raise CampaignRefused(str(error)) from None
+        raise CampaignRefused(str(error), str(error).partition(":")[0]) from None
 
 
 def _whole(

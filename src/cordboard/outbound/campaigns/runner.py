@@ -17,14 +17,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import structlog
 
 from cordboard import private_files
-from cordboard.calls.outbound_order import OutboundResult
+from cordboard.calls.outbound_order import OutboundResult, PersonTaken
 from cordboard.errors import CampaignRefused, OutboundRefused
-from cordboard.outbound.campaigns.store import CampaignStore, Claimed
+from cordboard.outbound.campaigns.store import CALLBACKS, RETRIED, CampaignStore, Claimed
 from cordboard.outbound.placing import CallWanted, OutboundCalls
 
 log = structlog.get_logger()
@@ -34,11 +34,33 @@ LOOK_SECONDS = 1.0
 WRITE_SECONDS = 3.0
 """Time at the stop for writing the ends of calls."""
 PUT_OFF_SECONDS = 30.0
-"""Time after which a call is tried again that found no line, no room, or the firewall's hours or
-caps against it."""
+"""Seconds until another try of a call for which there was no line or no room, or which the hours or
+caps of the firewall refused."""
+EXPIRE_SECONDS = 86_400.0
+"""Pause between two looks for people who are kept no longer."""
+FOR_NOW = frozenset(
+    ("busy", "no_line", "no_list", "not_now", "off", "unknown_context", "bad_request")
+)
+"""Refusals that say nothing against calling this person: a campaign is checked when it is made, so
+an unknown context or variable is a mistake in a newer configuration."""
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
+
+
+class PersonClaims(Protocol):
+    """People of campaigns whom several engines may call (`cordboard.cluster.claims`)."""
+
+    async def take(self, campaign: str, number: str) -> PersonTaken:
+        """Claim a person for an attempt that begins now. Raises `CampaignRefused`."""
+
+    async def finish(
+        self, campaign: str, number: str, outcome: str, again_at: float | None
+    ) -> None:
+        """Note how the attempt ended, and the Unix time of the next one, if there is one."""
+
+    async def give_back(self, campaign: str, number: str) -> None:
+        """Note that nothing was dialled."""
 
 
 class CampaignRunner:
@@ -50,21 +72,31 @@ class CampaignRunner:
         calls: OutboundCalls,
         internal_error: Callable[[str], None],
         *,
+        keep_days: Callable[[], int] = lambda: 0,
         look_seconds: float = LOOK_SECONDS,
+        claims: PersonClaims | None = None,
     ) -> None:
         """`path` returns the campaigns' file; None while outbound calls are off. The file is read
-        only if it exists: `cordboard campaign add` makes it."""
+        only if it exists: `cordboard campaign add` makes it. `keep_days` returns the days for which
+        the people of a campaign that is over are kept; 0: until they are deleted. `claims`: those
+        of the cluster; None: this engine is alone."""
         self._path = path
         self._calls = calls
         self._internal_error = internal_error
+        self._keep_days = keep_days
+        self._expired_at = -EXPIRE_SECONDS
+        self._put_off = ""
+        """The reason that the log has of calls that are put off."""
         self._look_seconds = look_seconds
+        self._claims = claims
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-campaigns")
         self._store: CampaignStore | None = None
         self._lock = -1
         self._running: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
         self._unwritten: dict[str, Callable[[], None]] = {}
-        """By call: how it ended, which the disk has refused. Written at the next look."""
+        """Call id → function that writes the end of the call. The disk has refused it before; it is
+        called again at the next look."""
         self._trouble = ""
         self._stopping = asyncio.Event()
         self._closed = False
@@ -125,6 +157,7 @@ class CampaignRunner:
         path, room = self._path(), self._calls.room
         if path is None or not room:
             return
+        await self._expire()
         claims = deque(await self._work(self._claim, path, room))
         store = self._store
         if store is None:
@@ -136,10 +169,24 @@ class CampaignRunner:
             for left in claims:
                 self._unwritten[left.call_id] = self._back(store, left.call_id)
 
+    async def _expire(self) -> None:
+        """Delete the people who are kept no longer, once a day."""
+        days, now = self._keep_days(), time.monotonic()
+        if not days or self._store is None or now - self._expired_at < EXPIRE_SECONDS:
+            return
+        expired = await self._work(self._store.expire, time.time() - 86_400 * days)
+        self._expired_at = now
+        if expired:
+            log.info("campaigns_deleted", campaigns=expired, keep_days=days)
+
     async def _call(self, store: CampaignStore, claimed: Claimed) -> None:
         """Write the attempt, then place the call. Raises `sqlite3.Error`: nothing was placed."""
         try:
-            if not await self._work(store.begin, claimed.call_id):
+            made = await self._agree(store, claimed)
+            if made is None:
+                return
+            if not await self._work(store.begin, claimed.call_id, made):
+                await self._not_dialled(claimed)
                 return
         except sqlite3.Error:
             self._unwritten[claimed.call_id] = self._back(store, claimed.call_id)
@@ -155,30 +202,81 @@ class CampaignRunner:
             settings.consent,
         )
         try:
-            await self._calls.place(wanted)
+            await self._calls.place(wanted, written=True)
         except OutboundRefused as error:
-            if error.reason in ("busy", "no_line", "no_list", "not_now", "off"):
-                put_off = self._back(store, claimed.call_id, PUT_OFF_SECONDS)
-                await self._write(claimed.call_id, put_off)
+            if error.reason in FOR_NOW:
+                await self._put(store, claimed.call_id, f"{error.reason}: {error}")
             else:
                 refused = OutboundResult(claimed.call_id, "refused", str(error))
                 await self._write(refused.call_id, partial(store.finish, refused, time.time()))
+            await self._not_dialled(claimed)
             return
-        following = asyncio.create_task(self._follow(store, claimed.call_id))
+        self._put_off = ""
+        following = asyncio.create_task(self._follow(store, claimed, made))
         self._following.add(following)
         following.add_done_callback(self._followed)
 
-    async def _follow(self, store: CampaignStore, call_id: str) -> None:
+    async def _follow(self, store: CampaignStore, claimed: Claimed, made: int) -> None:
+        """`made`: attempts before this one, by any engine."""
+        call_id = claimed.call_id
         result = await self._calls.ended(call_id)
         if result.outcome == "refused":  # by the engine: it is busy, or stops
-            await self._write(call_id, self._back(store, call_id, PUT_OFF_SECONDS))
-        else:
-            await self._write(call_id, partial(store.finish, result, time.time()))
+            await self._put(store, call_id, f"refused: {result.reason}")
+            await self._not_dialled(claimed)
+            return
+        now, settings = time.time(), claimed.settings
+        await self._write(call_id, partial(store.finish, result, now))
+        claims = self._claims_of(claimed)
+        if claims is not None:
+            again = result.outcome in RETRIED and made + 1 < settings.attempts
+            again_at = now + 60 * settings.retry_minutes if again else None
+            await claims.finish(claimed.campaign, claimed.number, result.outcome, again_at)
+
+    async def _agree(self, store: CampaignStore, claimed: Claimed) -> int | None:
+        """Agree with the other engines about a person; return the number of attempts so far, None
+        if they are not called now."""
+        claims = self._claims_of(claimed)
+        if claims is None:
+            return 0
+        try:
+            taken = await claims.take(claimed.campaign, claimed.number)
+        except CampaignRefused as error:
+            await self._put(store, claimed.call_id, str(error))
+            return None
+        if taken.state == "later":
+            put_off = self._back(store, claimed.call_id, taken.seconds)
+            await self._write(claimed.call_id, put_off)
+            return None
+        if taken.state == "ours" and taken.attempts < claimed.settings.attempts:
+            return taken.attempts
+        settle = partial(store.settle, claimed.call_id, taken.attempts, taken.outcome)
+        await self._write(claimed.call_id, settle)
+        await self._not_dialled(claimed)
+        return None
+
+    async def _not_dialled(self, claimed: Claimed) -> None:
+        claims = self._claims_of(claimed)
+        if claims is not None:
+            await claims.give_back(claimed.campaign, claimed.number)
+
+    def _claims_of(self, claimed: Claimed) -> PersonClaims | None:
+        """Return the claims of the other engines; None for a promised call-back, which is this
+        engine's."""
+        return None if claimed.campaign.startswith(CALLBACKS) else self._claims
+
+    async def _put(self, store: CampaignStore, call_id: str, why: str) -> None:
+        """Put a call off, and log a new reason once."""
+        if why != self._put_off:
+            log.warning("campaign_waits", reason=why)
+        self._put_off = why
+        await self._write(call_id, self._back(store, call_id, PUT_OFF_SECONDS, why))
 
     @staticmethod
-    def _back(store: CampaignStore, call_id: str, seconds: float = 0.0) -> Callable[[], None]:
-        """Return what gives a claim back: the person is due again after so many seconds."""
-        return partial(store.give_back, call_id, seconds, time.time())
+    def _back(
+        store: CampaignStore, call_id: str, seconds: float = 0.0, why: str = ""
+    ) -> Callable[[], None]:
+        """Return a function that gives a claim back: the person is due again after `seconds`."""
+        return partial(store.give_back, call_id, seconds, time.time(), why)
 
     async def _write(self, call_id: str, write: Callable[[], None]) -> None:
         """Write how a call ended; if the disk refuses, keep it for the next look."""
@@ -218,7 +316,7 @@ class CampaignRunner:
 
     def _take(self, path: Path) -> None:
         try:
-            lock = private_files.open_lock(path.with_name(f"{path.name}.lock"))
+            lock = private_files.open_lock(_lock_of(path))
         except OSError as error:
             raise CampaignRefused(f"the campaigns' lock cannot be made: {error}") from error
         with contextlib.ExitStack() as undo:
@@ -242,3 +340,22 @@ class CampaignRunner:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def is_worked_off(path: Path) -> bool:
+    """True if an engine of this machine works the campaigns' file off."""
+    try:
+        lock = os.open(_lock_of(path), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # not there, or of another user
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")

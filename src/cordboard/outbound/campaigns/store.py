@@ -15,10 +15,11 @@ is on the disk when the method returns.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ import orjson
 from cordboard import private_files
 from cordboard.calls.outbound_order import OutboundResult
 from cordboard.errors import CampaignRefused, StoreUnavailable
-from cordboard.outbound.campaigns.hours import CallingHours, open_zones
+from cordboard.firewall.blocks import UNBLOCK_SECONDS, BlockChange
+from cordboard.outbound.campaigns.hours import CallingHours, closed_text, open_zones
 from cordboard.outbound.campaigns.rows import Row
 
 BATCH = 5_000
@@ -43,7 +45,8 @@ CALLBACKS = "callbacks-"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS campaign (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, context TEXT NOT NULL,
-  settings TEXT NOT NULL, created REAL NOT NULL);
+  settings TEXT NOT NULL, created REAL NOT NULL, waits TEXT NOT NULL DEFAULT '',
+  touched REAL NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS person (
   id INTEGER PRIMARY KEY, campaign INTEGER NOT NULL REFERENCES campaign(id),
   number TEXT NOT NULL, zone TEXT NOT NULL, variables TEXT NOT NULL,
@@ -58,17 +61,26 @@ CREATE TABLE IF NOT EXISTS attempt (
   call_id TEXT PRIMARY KEY, person INTEGER NOT NULL REFERENCES person(id), began REAL NOT NULL,
   ended REAL, outcome TEXT NOT NULL DEFAULT '', answer TEXT NOT NULL DEFAULT '',
   reason TEXT NOT NULL DEFAULT '', duration_ms INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS of_person ON attempt (person);
 CREATE TABLE IF NOT EXISTS blocked (number TEXT PRIMARY KEY, since REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS block_change (
+  number TEXT PRIMARY KEY, at REAL NOT NULL, blocked INTEGER NOT NULL,
+  sent INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS unsent ON block_change (number) WHERE sent = 0;
 """
 
+_LATER = {"waits": "TEXT NOT NULL DEFAULT ''", "touched": "REAL NOT NULL DEFAULT 0"}
+"""Columns of `campaign` that earlier versions did not have: why the last call was not placed, and
+the time of the last call (Unix time)."""
 _WHAT = "CASE person.state WHEN 'done' THEN person.outcome ELSE person.state END"
-"""How far a person is: the state, and after the last attempt its outcome."""
+"""Progress of a person: the state, and in place of `done` the outcome of the last attempt."""
 _NEXT_ZONE = "SELECT min(zone) FROM person WHERE campaign = ? AND state = 'pending' AND zone > ?"
 _DUE = (
     "SELECT id, number, variables FROM person WHERE campaign = ? AND state = 'pending'"
     " AND zone = ? AND not_before <= ? ORDER BY not_before LIMIT ?"
 )
-"""In the order of the index: a campaign of a million people is not sorted each second."""
+"""The people who are due, in the order of the index: a campaign of a million people is not sorted
+each second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,37 @@ class Claimed:
     number: str
     variables: dict[str, str]
     settings: CampaignSettings
+    campaign: str = ""
+    """Its name."""
+
+
+def open_database(path: Path, schema: str) -> sqlite3.Connection:
+    """Return a connection to the file, for any one thread at a time; create the file, and the
+    tables of `schema`, if necessary. Raises `CampaignRefused`."""
+    try:
+        private_files.make_folder(path.parent)
+        private_files.make_database(path)
+        database = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+    except (OSError, sqlite3.Error) as error:
+        raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
+    try:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("PRAGMA secure_delete=ON")  # a forgotten number leaves the file
+        database.executescript(schema)
+    except sqlite3.Error as error:
+        database.close()
+        raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
+    database.row_factory = sqlite3.Row
+    return database
+
+
+def missing_columns(database: sqlite3.Connection, table: str, names: Iterable[str]) -> list[str]:
+    """Return the columns that a table of an earlier version lacks."""
+    there = {column["name"] for column in database.execute(f"PRAGMA table_info({table})")}
+    return [name for name in names if name not in there]
 
 
 class CampaignStore:
@@ -103,24 +146,20 @@ class CampaignStore:
 
     def __init__(self, path: Path) -> None:
         """Open the file; create it if necessary. Raises `CampaignRefused`."""
+        self._db = open_database(path, _SCHEMA)
         try:
-            private_files.make_folder(path.parent)
-            with open(private_files.open_lock(path), "rb"):  # noqa: PTH123 - a descriptor
-                pass
-            self._db = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
-        try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.execute("PRAGMA secure_delete=ON")  # a forgotten number leaves the file
-            self._db.executescript(_SCHEMA)
+            if missing_columns(self._db, "campaign", _LATER):
+                self._upgrade()
         except sqlite3.Error as error:
             self._db.close()
             raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
-        self._db.row_factory = sqlite3.Row
+
+    def _upgrade(self) -> None:
+        """Add what the table of an earlier version lacks."""
+        with self._transaction():  # another process may be faster
+            for name in missing_columns(self._db, "campaign", _LATER):
+                self._db.execute(f"ALTER TABLE campaign ADD COLUMN {name} {_LATER[name]}")
+            self._db.execute("UPDATE campaign SET touched = ?", (time.time(),))
 
     def close(self) -> None:
         self._db.close()
@@ -136,7 +175,7 @@ class CampaignStore:
                 (name, settings.context, _encoded(settings), time.time()),
             )
         except sqlite3.IntegrityError:
-            raise CampaignRefused(f"there is a campaign {name!r} already") from None
+            raise CampaignRefused(f"there is a campaign {name!r} already", "name") from None
         return int(made.lastrowid or 0)
 
     def add_people(self, campaign: int, rows: Iterable[Row]) -> Iterator[Row]:
@@ -225,14 +264,90 @@ class CampaignStore:
     def block(self, numbers: Iterable[str]) -> int:
         """Add numbers to the do-not-call list; return how many are new."""
         with self._transaction():
-            insert = "INSERT OR IGNORE INTO blocked VALUES (?, ?)"
+            self._forget_unblocked()
             now = time.time()
-            return sum(self._db.execute(insert, (each, now)).rowcount for each in numbers)
+            return sum(self._change_block(BlockChange(each, now, True)) for each in numbers)
 
     def unblock(self, number: str) -> bool:
         """Remove a number from the do-not-call list; False if it is not on it."""
-        removed = self._db.execute("DELETE FROM blocked WHERE number = ?", (number,))
-        return removed.rowcount == 1
+        with self._transaction():
+            self._forget_unblocked()
+            return self._change_block(BlockChange(number, time.time(), False)) == 1
+
+    def _forget_unblocked(self) -> None:
+        """Delete the numbers that were taken off the list long ago."""
+        self._db.execute(
+            "DELETE FROM block_change WHERE blocked = 0 AND at < ?",
+            (time.time() - UNBLOCK_SECONDS,),
+        )
+
+    def _change_block(self, change: BlockChange) -> int:
+        """Change the do-not-call list here, and return how many numbers it concerns: 1 or 0."""
+        known = self._block_change(change.number)
+        self._write_block(change.after(known), sent=False)
+        return self._apply_block(change)
+
+    def _block_change(self, number: str) -> BlockChange | None:
+        found = self._db.execute(
+            "SELECT at, blocked FROM block_change WHERE number = ?", (number,)
+        ).fetchone()
+        return None if found is None else BlockChange(number, found["at"], bool(found["blocked"]))
+
+    def _write_block(self, change: BlockChange, *, sent: bool) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO block_change (number, at, blocked, sent) VALUES (?, ?, ?, ?)",
+            (change.number, change.at, change.blocked, sent),
+        )
+
+    def _apply_block(self, change: BlockChange) -> int:
+        if change.blocked:
+            added = self._db.execute(
+                "INSERT OR IGNORE INTO blocked VALUES (?, ?)", (change.number, change.at)
+            )
+            return added.rowcount
+        return self._db.execute("DELETE FROM blocked WHERE number = ?", (change.number,)).rowcount
+
+    def begin_block_changes(self) -> None:
+        """Note the numbers of the list that have no change: they are from before there were any.
+        Numbers that were taken off long ago are deleted."""
+        with self._transaction():
+            self._forget_unblocked()
+            self._db.execute(
+                "INSERT OR IGNORE INTO block_change (number, at, blocked)"
+                " SELECT number, since, 1 FROM blocked"
+            )
+
+    def unsent_blocks(self, most: int) -> list[BlockChange]:
+        """Return changes of the list that other engines do not have."""
+        found = self._db.execute(
+            "SELECT number, at, blocked FROM block_change WHERE sent = 0 LIMIT ?", (most,)
+        )
+        return [BlockChange(row["number"], row["at"], bool(row["blocked"])) for row in found]
+
+    def blocks_sent(self, changes: Iterable[BlockChange]) -> None:
+        """Note that the others have these changes."""
+        with self._transaction():
+            for each in changes:
+                self._db.execute(
+                    "UPDATE block_change SET sent = 1 WHERE number = ? AND at = ? AND blocked = ?",
+                    (each.number, each.at, each.blocked),
+                )
+
+    def send_blocks_again(self, is_lost: Callable[[str], bool]) -> None:
+        """Note that blocks of these numbers are not sent."""
+        found = self._db.execute("SELECT number FROM block_change WHERE sent = 1 AND blocked = 1")
+        lost = [(row["number"],) for row in found if is_lost(row["number"])]
+        with self._transaction():
+            self._db.executemany("UPDATE block_change SET sent = 0 WHERE number = ?", lost)
+
+    def take_blocks(self, changes: Iterable[BlockChange]) -> None:
+        """Take changes of other engines, where they are newer than those here."""
+        with self._transaction():
+            for each in changes:
+                known = self._block_change(each.number)
+                if known is None or each.order > known.order:
+                    self._write_block(each, sent=True)
+                    self._apply_block(each)
 
     def blocked(self, most: int, before: int | None = None) -> list[dict[str, Any]]:
         """Return a page of the do-not-call list, the newest first: `number`, `since` (Unix time),
@@ -255,12 +370,15 @@ class CampaignStore:
             of_number = "IN (SELECT id FROM person WHERE number = ?)"
             self._db.execute(f"DELETE FROM attempt WHERE person {of_number}", (number,))  # noqa: S608
             deleted = self._db.execute("DELETE FROM person WHERE number = ?", (number,))
+            self._db.execute("DELETE FROM block_change WHERE number = ? AND blocked = 0", (number,))
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has the number, too
         return deleted.rowcount
 
-    def status(self, name: str = "") -> list[dict[str, Any]]:
+    def status(self, name: str = "", now: float | None = None) -> list[dict[str, Any]]:
         """Return state, settings and counts of one campaign, or of all, the oldest first. `people`
-        has the number of people by how far they are. Raises `CampaignRefused`."""
+        has the number of people by progress; `waits` the reason why a running campaign places no
+        call `now` (Unix time), empty if it does, or may. Raises `CampaignRefused`."""
+        now = time.time() if now is None else now
         rows = self._db.execute(
             "SELECT * FROM campaign WHERE ? IN ('', name) ORDER BY id", (name,)
         ).fetchall()
@@ -277,12 +395,29 @@ class CampaignStore:
                 "context": row["context"],
                 "created": row["created"],
                 "settings": orjson.loads(row["settings"]),
+                "waits": self._waits(row, now) if row["state"] == "running" else "",
                 "people": {
                     each["what"]: each["n"] for each in self._db.execute(counted, (row["id"],))
                 },
             }
             for row in rows
         ]
+
+    def _waits(self, campaign: sqlite3.Row, now: float) -> str:
+        settings, zones = _settings(campaign["settings"]), self._zones(campaign["id"])
+        if not zones or self._busy(campaign["id"]):
+            return ""
+        open_ = open_zones(zones, CallingHours.read(settings.hours, settings.days), now)
+        if not open_:
+            return closed_text(zones, settings.hours, settings.days, now)
+        first = "SELECT min(not_before) FROM person WHERE campaign = ? AND state = ? AND zone = ?"
+        due = min(
+            self._db.execute(first, (campaign["id"], "pending", zone)).fetchone()[0]
+            for zone in open_
+        )
+        if campaign["waits"]:
+            return str(campaign["waits"])
+        return f"the next call is due in {math.ceil((due - now) / 60)} min" if due > now else ""
 
     def context_of(self, name: str) -> str | None:
         """Return a campaign's context; None if there is no such campaign."""
@@ -292,9 +427,9 @@ class CampaignStore:
     def results(
         self, name: str, what: str = "", after: int = 0, most: int = -1
     ) -> Iterator[dict[str, Any]]:
-        """Yield the people of a campaign with their last attempt, in the list's order: those who
-        are as far as `what` says, as `status` counts them (empty: all), whose `id` is greater than
-        `after`, and `most` of them (-1: all). Raises `CampaignRefused`."""
+        """Return the people of a campaign with their last attempt, in the list's order: those with
+        the progress `what`, as `status` counts it (empty: all), whose `id` is greater than `after`,
+        and at most `most` of them (-1: all). Raises `CampaignRefused`."""
         if self.context_of(name) is None:
             raise CampaignRefused(f"there is no campaign {name!r}")
         people = (
@@ -302,7 +437,7 @@ class CampaignStore:
             f" WHERE campaign.name = ? AND person.id > ? AND ? IN ('', {_WHAT})"
             " ORDER BY person.id LIMIT ?"
         )
-        yield from map(
+        return map(
             dict,
             self._db.execute(
                 "SELECT person.id, person.number, person.zone, person.state,"  # noqa: S608
@@ -320,6 +455,7 @@ class CampaignStore:
         """Settle what a killed engine left; return how many attempts were interrupted. Only for the
         one engine that has the file's lock."""
         with self._transaction():
+            self._forget_unblocked()
             self._db.execute("UPDATE person SET state = 'pending' WHERE state = 'claimed'")
             self._db.execute(
                 "UPDATE attempt SET outcome = 'interrupted', ended = ? WHERE ended IS NULL",
@@ -339,7 +475,7 @@ class CampaignStore:
                 settings = _settings(campaign["settings"])
                 room = min(most - len(claimed), settings.concurrency - self._busy(campaign["id"]))
                 if room > 0:
-                    claimed += self._claim(campaign["id"], settings, room, now)
+                    claimed += self._claim(campaign["id"], campaign["name"], settings, room, now)
         return claimed
 
     def _busy(self, campaign: int) -> int:
@@ -347,7 +483,7 @@ class CampaignStore:
         return int(self._db.execute(count, (campaign,)).fetchone()[0])
 
     def _claim(
-        self, campaign: int, settings: CampaignSettings, room: int, now: float
+        self, campaign: int, name: str, settings: CampaignSettings, room: int, now: float
     ) -> list[Claimed]:
         hours = CallingHours.read(settings.hours, settings.days)
         claimed: list[Claimed] = []
@@ -360,7 +496,7 @@ class CampaignStore:
                     (call_id, person["id"]),
                 )
                 variables = orjson.loads(person["variables"])
-                claimed.append(Claimed(call_id, person["number"], variables, settings))
+                claimed.append(Claimed(call_id, person["number"], variables, settings, name))
         return claimed
 
     def _zones(self, campaign: int) -> list[str]:
@@ -373,9 +509,9 @@ class CampaignStore:
                 return zones
             zones.append(row[0])
 
-    def begin(self, call_id: str) -> bool:
+    def begin(self, call_id: str, elsewhere: int = 0) -> bool:
         """Write that a claimed person is being called. False if they are claimed no more, or are on
-        the do-not-call list."""
+        the do-not-call list. `elsewhere`: attempts so far that other engines know of."""
         with self._transaction():
             self._db.execute(
                 "UPDATE person SET state = 'done', outcome = 'refused', reason = 'do_not_call'"
@@ -384,9 +520,9 @@ class CampaignStore:
                 (call_id,),
             )
             changed = self._db.execute(
-                "UPDATE person SET state = 'dialling', attempts = attempts + 1"
+                "UPDATE person SET state = 'dialling', attempts = max(attempts, ?) + 1"
                 " WHERE call_id = ? AND state = 'claimed'",
-                (call_id,),
+                (elsewhere, call_id),
             )
             if not changed.rowcount:
                 return False
@@ -395,11 +531,28 @@ class CampaignStore:
                 " SELECT call_id, id, ? FROM person WHERE call_id = ?",
                 (time.time(), call_id),
             )
+            self._note(call_id, "waits = '', touched = ?", time.time())
             return True
 
-    def give_back(self, call_id: str, seconds: float, now: float) -> None:
-        """Write that nothing was dialled: the person is due again, after a pause."""
+    def settle(self, call_id: str, attempts: int, outcome: str) -> None:
+        """Write that another engine has called a claimed person, for the last time."""
+        self._db.execute(
+            "UPDATE person SET state = 'done', attempts = ?, outcome = ?,"
+            " reason = 'called_elsewhere', call_id = '' WHERE call_id = ? AND state = 'claimed'",
+            (attempts, outcome, call_id),
+        )
+
+    def _note(self, call_id: str, values: str, value: float | str) -> None:
+        """Write something of a call into its campaign."""
+        of_call = "id = (SELECT campaign FROM person WHERE call_id = ?)"
+        self._db.execute(f"UPDATE campaign SET {values} WHERE {of_call}", (value, call_id))  # noqa: S608
+
+    def give_back(self, call_id: str, seconds: float, now: float, why: str = "") -> None:
+        """Write that nothing was dialled: the person is due again, after a pause. `why` is shown
+        as what the campaign waits for, until its next call."""
         with self._transaction():
+            if why:
+                self._note(call_id, "waits = ?", why)
             self._db.execute("DELETE FROM attempt WHERE call_id = ?", (call_id,))
             self._db.execute(
                 "UPDATE person SET state = 'pending', not_before = ?, call_id = '',"
@@ -437,6 +590,36 @@ class CampaignStore:
                 ("pending" if again else "done", now + 60 * settings.retry_minutes,
                  result.outcome, result.answer, result.reason, found["id"]),
             )  # fmt: skip
+
+    def expire(self, before: float) -> int:
+        """Delete campaigns with their people, and return how many: those without a call
+        since a Unix time, unless they run and have people who wait for a call. Of promised
+        call-backs, which are never over, people who were called before it are deleted."""
+        old = self._db.execute(
+            "SELECT id FROM campaign WHERE max(created, touched) < ? AND name NOT LIKE ?"
+            " AND NOT (state = 'running' AND EXISTS (SELECT 1 FROM person"
+            " WHERE campaign = campaign.id AND person.state != 'done'))",
+            (before, f"{CALLBACKS}%"),
+        ).fetchall()
+        for row in old:
+            while self._delete("campaign = ?", row["id"]) == BATCH:
+                pass
+            self._db.execute("DELETE FROM campaign WHERE id = ?", (row["id"],))
+        called = "state = 'done' AND not_before < ? AND campaign IN (SELECT id FROM campaign"
+        while self._delete(f"{called} WHERE name LIKE '{CALLBACKS}%')", before) == BATCH:
+            pass
+        if old:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return len(old)
+
+    def _delete(self, where: str, value: float) -> int:
+        """Delete up to `BATCH` people, with their attempts."""
+        with self._transaction():
+            chosen = f"SELECT id FROM person WHERE {where} LIMIT {BATCH}"  # noqa: S608
+            ids = [(row["id"],) for row in self._db.execute(chosen, (value,))]
+            self._db.executemany("DELETE FROM attempt WHERE person = ?", ids)
+            self._db.executemany("DELETE FROM person WHERE id = ?", ids)
+        return len(ids)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ Times are seconds since the answer, counted in frames.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
@@ -38,6 +39,9 @@ LONG_PAUSE = 1.5
 """Pause after which any greeting waits for us."""
 MACHINE_PAUSE = 2.2
 """Pause after which a recording without a beep may be a long-winded person."""
+LATE_WORDS = 6.0
+"""Longest wait for words that are being recognised, where no person waits for us: after a
+recording, and after `REVISABLE`. On a busy machine they are seconds late."""
 MONOLOGUE = 4.8
 """Seconds of speech without a pause of `BREATH` from which it is a recording or music."""
 TALK = 7.5
@@ -51,7 +55,7 @@ UTTERANCE = 0.12
 PAUSE = 0.16
 """Seconds of quiet from which the words so far are worth recognising."""
 LATER_PAUSE = 0.4
-"""The same for all pieces of speech after the first."""
+"""The same for pieces of longer speech after the first."""
 PIECE = 5.0
 """Seconds of speech without a pause, of which the words so far are worth recognising."""
 LEAD = 0.2
@@ -107,22 +111,23 @@ class AnswerClassifier:
         self.utterances: list[Utterance] = []
         """All stretches of speech so far; the last one may go on."""
         self.recognising = False
-        """True from `take_sound` to `words`: the words of the last utterance are on the way."""
-        self.wants_words = False
-        """True if the speech that `take_sound` tells is worth recognising now."""
+        """True from `take_sound` to the `words` of the last piece of speech that is noted."""
         self._frames = 0
         self._tones = ToneTracker()
         self._floor = 60.0
         """RMS of the line's noise, in s16 steps."""
         self._text = ""
         self._unheard: float | None = None
-        """Begin of the speech that was not given to the recogniser; None if there is none."""
-        self._piece = 0.0
-        """Begin of the piece that the recogniser has."""
+        """Begin of the speech that is not in a piece yet; None if there is none."""
+        self._waiting: deque[tuple[float, float]] = deque()
+        """Begin and end of the pieces of speech that the recogniser is to get. They are cut at
+        pauses, however busy it is: so load makes words later, not different."""
+        self._piece = 0.0, 0.0
+        """Begin and end of the piece that the recogniser has."""
         self._again = False
         """True while a piece without words is recognised for the second time."""
         self._pieces = 0
-        """Pieces of speech given to the recogniser."""
+        """Pieces of speech so far."""
         self._sounds: list[Tone] = []
         """Tones before any speech, for cadences."""
         self._sit: list[Tone] = []
@@ -139,6 +144,20 @@ class AnswerClassifier:
     def quiet(self) -> float:
         """Seconds since the last speech; since the answer if there was none."""
         return self.now - (self.utterances[-1].end if self.utterances else 0.0)
+
+    @property
+    def words_due(self) -> bool:
+        """True while words are to come that may revise the verdict, however late they are."""
+        if self.now > REVISABLE + LATE_WORDS:
+            return False
+        unheard = self._unheard is not None and self._unheard <= REVISABLE
+        waiting = bool(self._waiting) and self._waiting[0][0] <= REVISABLE
+        return unheard or waiting or (self.recognising and self._piece[0] <= REVISABLE)
+
+    @property
+    def wants_words(self) -> bool:
+        """True if there is speech to be recognised now (`take_sound`)."""
+        return bool(self._waiting)
 
     @property
     def text(self) -> str:
@@ -175,23 +194,23 @@ class AnswerClassifier:
         elif self._is(Answer.MACHINE) and self._waits(sounding):
             self._replace(Answer.HUMAN, "sound")
 
-    def take_sound(self) -> float:
-        """Return where the speech to be recognised begins, in seconds; it ends now. `words` must
-        follow."""
-        begin = self.now if self._unheard is None else max(0.0, self._unheard - LEAD)
-        self._unheard, self.wants_words, self.recognising = None, False, True
-        self._pieces += 1
-        self._piece = begin
-        return begin
+    def take_sound(self) -> tuple[float, float]:
+        """Return begin and end of the oldest speech to be recognised (`wants_words`), in seconds.
+        `words` must follow."""
+        self._piece = self._waiting.popleft()
+        self.recognising = True
+        return self._piece
 
     def words(self, text: str) -> None:
-        """Take recognised words, in the order in which they were spoken."""
-        self.recognising = False
+        """Take the words of the speech that was taken."""
+        begin, end = self._piece
         self._again = not text.strip() and not self._again
         if self._again:
-            self._unheard = self._piece + LEAD + AGAIN
+            self._waiting.appendleft((begin + AGAIN, end))
+        self.recognising = bool(self._waiting)
         self._text = f"{self._text} {text}"
-        if self.now > REVISABLE and self.verdict is not None and self._is(Answer.HUMAN):
+        late = begin > REVISABLE or self.now > REVISABLE + LATE_WORDS
+        if late and self._is(Answer.HUMAN):
             return
         shown = evidence(self._text)
         if shown is None:
@@ -210,8 +229,10 @@ class AnswerClassifier:
     def _waits(self, sounding: Tone | None) -> bool:
         """True if a recording has been quiet for so long that it may be a person after all."""
         beeps = sounding is not None or self._beep is not None or self.beep_end is not None
-        asks = is_person(self._text) and not self.recognising
-        return self.quiet >= (SHORT_PAUSE if asks else MACHINE_PAUSE) and not beeps
+        if self.recognising and self.quiet < LATE_WORDS:
+            return False
+        pause = SHORT_PAUSE if is_person(self._text) else MACHINE_PAUSE
+        return self.quiet >= pause and not beeps
 
     def _follow_speech(self, rms: float, sounding: Tone | None) -> None:
         """Follow the stretches of speech, and the noise between them."""
@@ -243,14 +264,18 @@ class AnswerClassifier:
             self.utterances.pop()
 
     def _look_for_words(self, now: float) -> None:
-        """Note that words are worth recognising: at the first pause, which may be a human's, soon;
-        later in longer pieces, which are understood better."""
+        """Note a piece of speech that is worth recognising: at a pause that may be a human's soon,
+        before it decides; later in longer pieces, which are understood better."""
         last = self.utterances[-1] if self.utterances else None
         if last is None or self._unheard is None or not _counts(last):
             return
-        pause = PAUSE if self._pieces == 0 else LATER_PAUSE
+        decides = len(self.utterances) == 1 and last.seconds <= SHORT and self.verdict is None
+        pause = PAUSE if decides or self._pieces == 0 else LATER_PAUSE
         paused = now - last.end >= pause - 1e-6 and last.end > self._unheard
-        self.wants_words = paused or now - self._unheard >= PIECE
+        if paused or now - self._unheard >= PIECE:
+            self._waiting.append((max(0.0, self._unheard - LEAD), now))
+            self._unheard = None
+            self._pieces += 1
 
     def _judge_speech(self, sounding: Tone | None) -> None:
         """Judge by the length of speech and of pauses."""

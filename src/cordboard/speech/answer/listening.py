@@ -55,8 +55,8 @@ class AnswerListening:
             await asyncio.wait((work,))
 
     def _begin(self, transcribe: Transcribe) -> None:
-        begin = int(self.classifier.take_sound() * BYTES_PER_SECOND) & ~1
-        sound = bytes(self._sound[begin:])
+        begin, end = (int(each * BYTES_PER_SECOND) & ~1 for each in self.classifier.take_sound())
+        sound = bytes(self._sound[begin:end])
         self._work = asyncio.get_running_loop().create_task(self._recognise(transcribe, sound))
 
     async def _recognise(self, transcribe: Transcribe, sound: bytes) -> None:

@@ -135,9 +135,9 @@ _PERSON = re.compile(
 
 _PLEASE_WAIT = re.compile(
     r"\b(?:hold|stay|remain|wait) (?:on )?(?:the )?(?:line|phone)|\bplease (?:hold|wait|stay)"
-    r"|\bhold (?:on|please|while)|\b(?:one|a|just a) (?:moment|second|minute)\b"
+    r"|\bhold (?:on|please|while)|\b(?:one|a|just a) (?:moment|sec|second|minute)\b"
     r"|\bconnect(?:ing)? (?:you|your)|\bput(?:ting)? you (?:through|on)"
-    r"|\b(?:try|trying) to (?:reach|connect|find)"
+    r"|\b(?:try|trying) to (?:reach|connect|find)|\bchecking (?:with|if|whether)\b"
 )
 
 

@@ -15,6 +15,7 @@ import asyncio
 import base64
 import itertools
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ OPEN_SECONDS = 5.0
 PING_SECONDS = 5.0
 """Interval of the pings, and timeout of each answer: a dead host shows in 10 s."""
 FIRST_PAUSE_SECONDS = 0.1
+REFUSALS = (401, 403)
+"""Statuses with which Asterisk refuses a user that it does not know, or that may only read."""
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """Enough for `GET channels` of a big exchange; one channel takes about 600 bytes."""
 
@@ -75,10 +78,16 @@ class AriClient:
         *,
         request_seconds: float = REQUEST_SECONDS,
         ping_seconds: float = PING_SECONDS,
+        before_connect: Callable[[], Awaitable[None]] | None = None,
+        on_refused: Callable[[], None] = lambda: None,
         on_internal_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`on_connected` runs after each connect and may send requests; the other callbacks are
-        synchronous. `on_internal_error(where)` is called for errors in the engine's own code."""
+        """`on_connected` runs after each connect and may send requests, `before_connect` before
+        each; an `AsteriskError` of it counts as a failed connect. The other callbacks are
+        synchronous. `on_refused` is called when Asterisk refuses the user on an open connection.
+        `on_internal_error(where)` is called for errors in the engine's own code."""
+        self._before_connect = before_connect
+        self._on_refused = on_refused
         self._on_internal_error = on_internal_error
         self._config = config
         self._on_event = on_event
@@ -90,7 +99,16 @@ class AriClient:
         self._pending: dict[str, asyncio.Future[Response]] = {}
         self._ids = itertools.count(1)
         self._welcomed = False
+        self.refused = False
+        """True if Asterisk refused the user at the last attempt to connect."""
+        self._silenced = ""
+        """Reason why nothing is sent any more; empty: things are."""
         self.state = AriState()
+
+    @property
+    def app(self) -> str:
+        """Name of our Stasis application."""
+        return self._config.app
 
     @property
     def url(self) -> str:
@@ -113,6 +131,8 @@ class AriClient:
                 self._on_internal_error("ari")
             finally:
                 self._down()
+            if self._silenced:
+                return
             if self._welcomed:
                 failures = 0
             pause = self._pause(failures)
@@ -132,8 +152,8 @@ class AriClient:
         or the request times out (it is then unknown whether the request was done).
         """
         websocket = self._websocket
-        if websocket is None:
-            raise AsteriskError(f"{method} {path}: not connected to Asterisk")
+        if websocket is None or self._silenced:
+            raise AsteriskError(f"{method} {path}: {self._silenced or 'not connected to Asterisk'}")
         request_id = str(next(self._ids))
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._pending[request_id] = answer
@@ -148,10 +168,19 @@ class AriClient:
             raise AsteriskError(f"{method} {path}: the connection to Asterisk broke") from None
         finally:
             del self._pending[request_id]
+        if response.status in REFUSALS:
+            self._on_refused()
         if response.status >= 400:
             message = f"{method} {path}: {response.status} {response.error}".rstrip()
             raise AsteriskError(message, response.status)
         return response.body
+
+    def silence(self, reason: str) -> None:
+        """Send nothing from now on, fail all requests with `reason` (status 0), and disconnect for
+        good; `run` returns."""
+        self._silenced = self.state.last_error = reason
+        if self._websocket is not None:
+            self._websocket.transport.abort()
 
     @asynccontextmanager
     async def once(self) -> AsyncIterator[None]:
@@ -170,6 +199,8 @@ class AriClient:
     async def _connection(self) -> None:
         """Connect, and serve the connection until it ends."""
         try:
+            if self._before_connect is not None:
+                await self._before_connect()
             async with self._opened() as websocket:
                 self._up(websocket)
                 await self._serve(websocket)
@@ -194,6 +225,7 @@ class AriClient:
                 yield websocket
         except InvalidStatus as error:
             status = error.response.status_code
+            self.refused = status in REFUSALS
             raise AsteriskError(self._refusal(status), status) from error
         except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
             reason = str(error) or "no answer"
@@ -216,7 +248,8 @@ class AriClient:
                 self._received(text)
             self.state.last_error = self.state.last_error or "Asterisk closed the connection"
         except ConnectionClosed as error:
-            self.state.last_error = f"the connection to Asterisk broke: {error}"
+            broke = f"the connection to Asterisk broke: {error}"
+            self.state.last_error = self._silenced or broke
         finally:
             self._down()
 
@@ -259,6 +292,7 @@ class AriClient:
 
     def _up(self, websocket: ClientConnection) -> None:
         self._websocket = websocket
+        self.refused = False
         self.state.connected, self.state.since = True, time.time()
 
     def _down(self) -> None:
@@ -286,3 +320,22 @@ class AriClient:
         if status == 404:
             return f"no ARI at {self._config.url} (404): is it enabled in ari.conf and http.conf?"
         return f"Asterisk refuses the websocket at {self._config.url}: {status}"
+
+
+@asynccontextmanager
+async def brief_connection(config: Asterisk, purpose: str) -> AsyncIterator[AriClient]:
+    """Connect for a few requests, beside the engine's own connection.
+
+    ARI takes requests on the websocket of an application only, so one with a random name exists
+    meanwhile. The engine's own name would take its calls away. Raises AsteriskError, with the HTTP
+    status of a refusal.
+    """
+    name = f"{config.app}-{purpose}-{uuid.uuid4().hex[:8]}"
+    apart = config.model_copy(update={"app": name})
+    ari = AriClient(apart, lambda _: None, _nothing, lambda: None)
+    async with ari.once():
+        yield ari
+
+
+async def _nothing() -> None:
+    """Do nothing after a connect."""

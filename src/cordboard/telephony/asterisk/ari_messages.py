@@ -37,6 +37,9 @@ class Channel:
     """Current extension in the dialplan."""
     application: str = ""
     """Dialplan application that runs the channel, e.g. `Stasis`."""
+    name: str = ""
+    """Technology, endpoint and a running number, e.g. `PJSIP/acme-0000001f`. No caller chooses
+    any of it."""
 
     @classmethod
     def read(cls, body: Json) -> Channel:
@@ -54,6 +57,7 @@ class Channel:
             caller_number=one_line(_text(caller, "number")),
             exten=one_line(_text(dialplan, "exten")),
             application=_text(dialplan, "app_name"),
+            name=_text(body, "name"),
         )
 
 

@@ -5,6 +5,8 @@ bridge; otherwise with a snoop that whispers to it.
 
     engine ──▶ media ──▶ [ room ] ──▶ snoop, `whisper=out` ──▶ the party's phone
 
+It can also be in the bridge of those who talk, and is heard by all of them then.
+
 Measured on 22.10.1: such a whisper is heard after 34 to 38 ms, by the party alone, and the parties
 of its bridge go on hearing each other without a gap.
 """
@@ -53,14 +55,15 @@ class AsteriskAside:
             entered = self._media_entered
             (entered if channel_id == self.media_id else self._whisper_entered).set()
 
-    async def open(self, *, bridged: bool) -> Media:
-        """Connect the sound. `bridged`: the party is in a bridge. Raises `LineError`."""
+    async def open(self, *, bridged: bool, bridge: str = "") -> Media:
+        """Connect the sound. `bridged`: the party is in a bridge. `bridge`: the sound is for all
+        who are in this one. Raises `LineError`."""
         self._caller.watch((self.media_id, self.whisper_id))
         arrival: MediaArrival | None = None
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 arrival = await self._caller.path.prepare((SLIN_8K,))
-                return await self._connect(arrival, bridged=bridged)
+                return await self._connect(arrival, bridged=bridged, bridge=bridge)
         except TimeoutError:
             raise LineError(f"the sound has not come within {OPEN_SECONDS:g} s") from None
         except (AsteriskError, MediaError) as error:
@@ -70,27 +73,32 @@ class AsteriskAside:
             if arrival is not None and self._media is None:
                 arrival.give_up()
 
-    async def _connect(self, arrival: MediaArrival, *, bridged: bool) -> Media:
-        caller, room = self._caller, self.room_id
-        await caller.ari.request("POST", f"bridges/{room}", type="mixing", name=room)
+    async def _connect(self, arrival: MediaArrival, *, bridged: bool, bridge: str) -> Media:
+        caller, room, channels = self._caller, bridge or self.room_id, self.media_id
+        if not bridge:
+            await caller.ari.request("POST", f"bridges/{room}", type="mixing", name=room)
         entered = self._media_entered
         await open_media_channel(caller.ari, caller.app, self.media_id, arrival, entered)
-        if bridged:
-            await caller.ari.request(
-                "POST",
-                f"channels/{self._channel_id}/snoop/{self.whisper_id}",
-                whisper="out",
-                app=caller.app,
-            )
-            await within(self._whisper_entered, "Asterisk has not begun to whisper")
-        hears = self.whisper_id if bridged else self._channel_id
-        channels = f"{self.media_id},{hears}"
+        if not bridge:
+            channels += f",{await self._whisperer() if bridged else self._channel_id}"
         await caller.ari.request("POST", f"bridges/{room}/addChannel", channel=channels)
         media = self._media = await arrival.media()
         media.claim(lambda _: media.end("media_lost"))
         if self._over:
             raise LineGone("they have hung up")
         return media
+
+    async def _whisperer(self) -> str:
+        """Make a channel that whispers to the party, and return its id."""
+        caller = self._caller
+        await caller.ari.request(
+            "POST",
+            f"channels/{self._channel_id}/snoop/{self.whisper_id}",
+            whisper="out",
+            app=caller.app,
+        )
+        await within(self._whisper_entered, "Asterisk has not begun to whisper")
+        return self.whisper_id
 
     def end(self) -> None:
         """End the sound, because the party is gone: who speaks learns of it."""

@@ -30,18 +30,10 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.bare_calls import BARE
-from cordboard.calls.offer import (
-    Guest,
-    GuestEvent,
-    Media,
-    Offer,
-    PartyEvent,
-    SecondLeg,
-    TransferTarget,
-)
+from cordboard.calls.offer import LineWithoutTelephone, Media, Offer
 from cordboard.config.peers import THIS_MACHINE
 from cordboard.config.schema import AudioSocket
-from cordboard.errors import LineGone, LineUnsupported, ListenError, MediaError
+from cordboard.errors import LineGone, ListenError, MediaError
 from cordboard.observe.limited_log import LimitedLog
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_peers import AllowedPeers
@@ -373,12 +365,15 @@ def _name(media: AudioSocketMedia) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class BareLine:
+class BareLine(LineWithoutTelephone):
     """The line of a call without ARI (implements `calls.offer.LineControl`).
 
     The dialplan has answered it already. Hanging up ends the `AudioSocket()` application, then the
     dialplan continues at its next priority (usually `Hangup()`), so no cause can be given.
     """
+
+    line_name = "a call by AudioSocket()"
+    line_lacks = "that needs ARI"
 
     def __init__(self, media: AudioSocketMedia) -> None:
         self._media = media
@@ -394,36 +389,12 @@ class BareLine:
             raise MediaError(f"the AudioSocket connection is gone: {media.problem}")
         raise LineGone("the caller hung up before the call was taken")
 
-    async def answer(self) -> None:
-        """Nothing to do."""
-
     async def hangup(self, cause: str = "normal") -> None:
         self._media.send_hangup()
 
     async def decline(self, status: str) -> None:
         """End the application; the dialplan continues, but does not learn the reason."""
         self._media.send_hangup()
-
-    async def dtmf(self, keys: str) -> None:
-        raise LineUnsupported("a call by AudioSocket() cannot be sent keys: that needs ARI")
-
-    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
-        raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
-
-    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
-        raise LineUnsupported("a call by AudioSocket() cannot be transferred: that needs ARI")
-
-    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
-        raise LineUnsupported("nobody can join a call by AudioSocket(): that needs ARI")
-
-    async def music(self, music: str) -> None:
-        raise LineUnsupported("a call by AudioSocket() has no music: that needs ARI")
-
-    async def device_state(self, device: str) -> str:
-        raise LineUnsupported("this line sees no devices")
-
-    async def variable(self, name: str) -> str | None:
-        return None
 
     async def release(self) -> None:
         await self._media.close()

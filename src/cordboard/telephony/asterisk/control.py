@@ -11,8 +11,10 @@ The media tells the call why a line or its media ended (`telephony.line_media.En
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 from urllib.parse import quote
 from uuid import UUID
 
@@ -46,15 +48,38 @@ dies; a request fails, and the caller has hung up."""
 UNREACHABLE_IDLE_SECONDS = 15.0
 """Idle time after which Asterisk counts as hung while ARI is unreachable (its kernel continues to
 acknowledge our frames). A phone on hold can be silent as long, but not both by chance."""
+IN_DOUBT_SECONDS = 10.0
+"""Longest time for which a call outlives its media while it is unknown whether it is still ours."""
 ELSEWHERE_IDLE_SECONDS = 4 * 3_600.0
 """Idle time while the caller is on hold, with another party, or in the dialplan: the media, alone
 in its bridge, gets nothing then."""
 
 
+ADOPTED = "adopted"
+"""Argument of a channel that another engine has moved to its application."""
+
+
+def ringback_id(app: str, call_id: str) -> str:
+    """Return the id of the playback that is a call's ringing tone."""
+    return f"cordboard-{app}-{call_id}-ringback"
+
+
+class Fellows(Protocol):
+    """The other engines at the same Asterisk."""
+
+    def may_have_replaced_us(self) -> bool:
+        """True while it is unknown whether others have taken our calls."""
+
+    async def have(self, channel_id: str) -> bool:
+        """Return True if the channel is with another engine. Raises `AsteriskError`."""
+
+
 class _Away:
     """A caller in the dialplan who may come back."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_refer: bool) -> None:
+        """`by_refer`: the dialplan asks the caller's own telephone system to connect them."""
+        self.by_refer = by_refer
         loop = asyncio.get_running_loop()
         self.left: asyncio.Future[None] = loop.create_future()
         self.back: asyncio.Future[str] = loop.create_future()
@@ -76,9 +101,11 @@ class AsteriskLine:
         on_channels: Callable[[AsteriskLine, Iterable[str]], None] = lambda line, ids: None,
         unreachable_seconds: float = UNREACHABLE_IDLE_SECONDS,
         same_break_seconds: float = SAME_BREAK_SECONDS,
+        fellows: Fellows | None = None,
     ) -> None:
         """`on_stranded(path)` is called for what must be removed once Asterisk is reachable,
-        `on_channels` with the ids of further channels whose events must come to this line."""
+        `on_channels` with the ids of further channels whose events must come to this line.
+        `fellows`: None if no other engine can take the caller."""
         self.call_id = call_id
         self.channel_id = channel.id
         self.media_id = f"cordboard-{app}-{call_id}-media"
@@ -97,6 +124,11 @@ class AsteriskLine:
         self._media: LineMedia | None = None
         self._answered = channel.state == "Up"
         self._hanging_up = False
+        self._is_elsewhere = False
+        """The caller's own telephone system has connected them; the channel is a remnant."""
+        self._sent_on = False
+        """True while a transfer sends the caller on for good: another engine that has them then has
+        a new call."""
         self._opened = False
         self._releasing: asyncio.Task[None] | None = None
         self._on_channels = on_channels
@@ -110,10 +142,17 @@ class AsteriskLine:
         self._away: _Away | None = None
         self._music = ""
         """The music, or tone, that the caller hears in place of us."""
-        self._ringback_id = f"cordboard-{app}-{call_id}-ringback"
+        self._ringback_id = ringback_id(app, str(call_id))
         self._holds = False
         """True while the caller's phone has us on hold."""
         self._verdict: asyncio.TimerHandle | None = None
+        self._doubt_ends = math.inf
+        """Loop time until which a loss of the media is not judged."""
+        self.is_expected = False
+        """True while the caller is still with the engine from which we take them over."""
+        self._fellows = fellows
+        self._asking: asyncio.Task[None] | None = None
+        """Asks who has the caller that has left us."""
 
     @property
     def ended(self) -> bool:
@@ -121,6 +160,13 @@ class AsteriskLine:
         return self._ended.done()
 
     # Events
+
+    def awaits_other(self, event: Event) -> bool:
+        """True if a caller enters our application whom the dialplan has sent there, while they are
+        expected from another engine: it has them no longer, and this is a call of its own."""
+        channel = event.channel
+        is_caller = channel is not None and channel.id == self.channel_id
+        return self.is_expected and is_caller and event.body.get("args") != [ADOPTED]
 
     def handle(self, event: Event, channel_id: str) -> None:
         """Take an event about the caller's channel, the media channel, or a consultation's."""
@@ -134,6 +180,7 @@ class AsteriskLine:
             elif event.type == "StasisStart":  # of a party that has left the call
                 self._on_stranded(f"channels/{channel_id}")
         elif event.type == "StasisStart":
+            self.is_expected = False
             self._joined.set()
             self._come_back(event)
         elif event.type in ("ChannelHangupRequest", "ChannelDestroyed"):
@@ -142,23 +189,46 @@ class AsteriskLine:
             self._holds = event.type == "ChannelHold"
             self._place_changed()
         elif event.type == "StasisEnd":
-            # A hang-up sends ChannelHangupRequest first; without it, the channel went elsewhere in
-            # the dialplan: by our own transfer, or by an operator or another program.
-            if self._away is not None and not self._away.left.done():
-                self._away.left.set_result(None)
-            else:
-                self.left("hangup" if self._hanging_up else "transferred")
+            self._leave_application()
+
+    def _leave_application(self) -> None:
+        """Note StasisEnd. A hang-up sends ChannelHangupRequest first; without it, the channel went
+        elsewhere in the dialplan, by our own transfer, by an operator or another program; or
+        another engine took it."""
+        if self._away is not None and not self._away.left.done():
+            self._away.left.set_result(None)
+        elif self._hanging_up or self._sent_on or self._fellows is None:
+            self.left("hangup" if self._hanging_up else "transferred")
+        elif self._asking is None:
+            asking = self._ask_who_has_them(self._fellows)
+            self._asking = asyncio.create_task(asking, name=f"who-has-{self.call_id}")
+
+    async def _ask_who_has_them(self, fellows: Fellows) -> None:
+        """End the line of a caller who was moved: to another engine, or elsewhere."""
+        try:
+            self.left("handed_over" if await fellows.have(self.channel_id) else "transferred")
+        except AsteriskError as error:
+            if error.status:
+                self.left("transferred")  # no effect if we were refused: the line has ended then
 
     def _come_back(self, event: Event) -> None:
         """Take a caller whom the dialplan hands back: `Stasis(app,return,KIND,STATUS)`."""
         arguments = event.body.get("args")
         words = [str(each) for each in arguments] if isinstance(arguments, list) else []
         away = self._away
-        if away is not None and away.left.done() and not away.back.done():
-            away.back.set_result(words[2] if len(words) > 2 and words[0] == "return" else "")
+        if away is None or not away.left.done() or away.back.done():
+            return
+        status = words[2] if len(words) > 2 and words[0] == "return" else ""
+        if away.by_refer and status == "SUCCESS":
+            # Connected elsewhere: over here, before the caller's telephone hangs this line up.
+            self._is_elsewhere = True
+            self.left("transferred")
+        else:
+            away.back.set_result(status)
 
-    async def answered(self, timeout: float) -> None:
-        """Wait until a channel that the engine dials has answered. Raises `LineError`."""
+    async def entered(self, timeout: float, ended: str, late: str) -> None:
+        """Wait until the channel is in our application. Raises `LineGone(ended)` and
+        `LineError(late)`."""
         joined = asyncio.ensure_future(self._joined.wait())
         try:
             await asyncio.wait(
@@ -167,9 +237,9 @@ class AsteriskLine:
         finally:
             joined.cancel()
         if self._ended.done():
-            raise LineGone("the extension has not answered, or does not exist")
+            raise LineGone(ended)
         if not self._joined.is_set():
-            raise LineError(f"the extension has not answered within {timeout:g} s")
+            raise LineError(late)
 
     def key(self, channel_id: str, key: str) -> None:
         """Take a key (ChannelDtmfReceived). Asterisk also reports keys of the media channel, when
@@ -191,12 +261,12 @@ class AsteriskLine:
         party is still there."""
         if self._ended.done():
             return
-        if self._leg is not None:
+        if self._leg is not None and reason != "fenced":
             if self._gone is None:
                 self._gone = reason
                 self._leg.caller_gone()
             return
-        if self._is_away:
+        if self._is_away and reason != "fenced":
             reason = "transferred"  # it ended where we had sent it
         self._ended.set_result(reason)
         if self._media is not None:
@@ -228,15 +298,29 @@ class AsteriskLine:
         away = self._away
         return away is not None and away.left.done() and not away.back.done()
 
-    def reconcile(self, present: Mapping[str, Channel], ours: frozenset[str], end: Ending) -> None:
+    def reconcile(
+        self,
+        present: Mapping[str, Channel],
+        ours: frozenset[str],
+        end: Ending,
+        theirs: frozenset[str] = frozenset(),
+    ) -> None:
         """Catch up after a break of the connection. `present`: the channels that exist; `ours`:
-        those in our application; `end`: the reason if the caller's is gone."""
+        those in our application; `theirs`: those with other engines; `end`: the reason if the
+        caller's is gone."""
         # A return from hold may have been missed, and Asterisk does not show it afterwards.
         self._holds = False
         self._place_changed()
         away = self._away
+        if self.channel_id in ours:
+            self.is_expected = False
+            self._joined.set()  # the event may have been missed
+        if self.is_expected:
+            return
         if self.channel_id not in present:
             self.left(end)
+        elif self.channel_id in theirs:
+            self.left("transferred" if self._sent_on else "handed_over")
         elif self.channel_id not in ours:
             if away is None:
                 self.left("transferred")
@@ -261,36 +345,71 @@ class AsteriskLine:
         if not self._ari.state.connected:
             self._judge_loss()
         elif not self._ended.done():
-            loop = asyncio.get_running_loop()
-            self._verdict = loop.call_later(self._same_break_seconds, self._judge_loss)
+            self._judge_loss_later()
         if problem:
             log.warning("media_lost", call_id=str(self.call_id), problem=problem)
 
+    def _judge_loss_later(self) -> None:
+        if self._verdict is not None:
+            self._verdict.cancel()
+        loop = asyncio.get_running_loop()
+        self._verdict = loop.call_later(self._same_break_seconds, self._judge_loss)
+
     def _judge_loss(self) -> None:
+        if self._ended.done():
+            return  # the end of the line was reported
+        if self._fellows is not None and self._fellows.may_have_replaced_us():
+            now = asyncio.get_running_loop().time()
+            self._doubt_ends = min(self._doubt_ends, now + IN_DOUBT_SECONDS)
+            if now < self._doubt_ends:
+                # Not a failure of the call, perhaps: who adopts it removes our media.
+                self._judge_loss_later()
+                return
         if self._media is not None:
             self._media.end("media_lost" if self._ari.state.connected else "asterisk_lost")
 
     # calls.offer.MediaOpener
 
-    async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
-        """Answer, and connect the caller's audio with us.
+    async def open_media(
+        self,
+        formats: Sequence[AudioFormat] = (SLIN_8K,),
+        come: Callable[[], Awaitable[None]] | None = None,
+    ) -> Media:
+        """Answer, and connect the caller's audio with us. `come`, for a caller who is expected:
+        returns once they are in our application. It is awaited when everything else is ready, so
+        that they miss as little sound as possible.
 
         Raises LineGone when the caller has hung up; MediaError when Asterisk refuses or the media
-        does not come within the path's time. `release` clears up in every case.
+        does not come within the path's time; what `come` raises. `release` clears up in every case.
         """
+        media = await self._open_media(formats, with_caller=come is None)
+        if come is not None:
+            await come()
+            try:
+                await self.answer()
+                await self._enter(self.channel_id)
+            except (AsteriskError, LineError) as error:
+                await self._end_is_told()
+                if self._ended.done() and self._ended.result() == "caller_hangup":
+                    raise LineGone("the caller has hung up") from error
+                raise MediaError(f"no media: {error}") from error
+        return media
+
+    async def _open_media(self, formats: Sequence[AudioFormat], *, with_caller: bool) -> Media:
         if self._opened:
             raise MediaError("the media of this call has been opened before")
         self._opened = True
         arrival = await self._path.prepare(formats)
         seconds = self._path.connect_seconds
-        connecting = asyncio.create_task(self._connect(arrival), name=f"media-{self.call_id}")
+        connecting = asyncio.create_task(
+            self._connect(arrival, with_caller=with_caller), name=f"media-{self.call_id}"
+        )
         try:
             await asyncio.wait(
                 (connecting, self._ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if connecting.done() and connecting.exception() is not None:
-                # Asterisk may refuse to answer a caller who hung up before it reports the hang-up.
-                await asyncio.wait((self._ended,), timeout=self._same_break_seconds)
+                await self._end_is_told()
             if connecting.done() and not (self._ended.done() and connecting.exception()):
                 return connecting.result()
             if self._ended.done():
@@ -305,19 +424,25 @@ class AsteriskLine:
             if not connecting.cancelled():
                 connecting.exception()  # retrieved: the caller's end, or the timeout, says more
 
-    async def _connect(self, arrival: MediaArrival) -> Media:
+    async def _end_is_told(self) -> None:
+        """Wait for the end of the caller's channel, for a limited time: Asterisk may refuse to
+        answer a caller who hung up before it reports the hang-up."""
+        await asyncio.wait((self._ended,), timeout=self._same_break_seconds)
+
+    async def _connect(self, arrival: MediaArrival, *, with_caller: bool) -> Media:
         """Send all requests at once: ARI handles those of one websocket in order."""
-        add_channel = f"bridges/{self.bridge_id}/addChannel"
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self.answer())
+                if with_caller:
+                    group.create_task(self.answer())
                 group.create_task(
                     self._ari.request(
                         "POST", f"bridges/{self.bridge_id}", type="mixing", name=self.bridge_id
                     )
                 )
-                group.create_task(self._create_media_channel(arrival, add_channel))
-                group.create_task(self._enter(add_channel, self.channel_id))
+                group.create_task(self._create_media_channel(arrival))
+                if with_caller:
+                    group.create_task(self._enter(self.channel_id))
                 self._media = await arrival.media()
         except ExceptionGroup as failures:
             raise MediaError(f"no media: {failures.exceptions[0]}") from failures
@@ -330,14 +455,15 @@ class AsteriskLine:
             self._media.end(self._ended.result())
         return self._media
 
-    async def _enter(self, add_channel: str, channel_id: str) -> None:
+    async def _enter(self, channel_id: str, **query: str) -> None:
         """Put the caller's channel or the media channel into the bridge."""
-        await self._ari.request("POST", add_channel, channel=channel_id)
+        path = f"bridges/{self.bridge_id}/addChannel"
+        await self._ari.request("POST", path, channel=channel_id, **query)
 
-    async def _create_media_channel(self, arrival: MediaArrival, add_channel: str) -> None:
+    async def _create_media_channel(self, arrival: MediaArrival) -> None:
         joined = self._media_joined
         await open_media_channel(self._ari, self._app, self.media_id, arrival, joined)
-        await self._enter(add_channel, self.media_id)
+        await self._enter(self.media_id)
 
     # calls.offer.LineControl
 
@@ -349,7 +475,9 @@ class AsteriskLine:
 
     async def hangup(self, cause: str = "normal") -> None:
         """End the line; later, if Asterisk cannot be reached now. A caller who is away in the
-        dialplan stays there."""
+        dialplan, or with another engine, stays there."""
+        if self.is_expected:
+            self.left("handed_over")
         if self._ended.done() or self._is_away:
             return
         self._hanging_up = True
@@ -363,6 +491,9 @@ class AsteriskLine:
 
     async def decline(self, status: str) -> None:
         """Let the dialplan continue after `Stasis(...)`, with `CORDBOARD_STATUS` set."""
+        if self.is_expected:
+            self.left("handed_over")
+            return
         try:
             await self._ari.request(
                 "POST",
@@ -408,35 +539,39 @@ class AsteriskLine:
             if exists != "1":
                 raise LineError(f"the dialplan has no {exten}@{context}:{priority}")
             if target.away_seconds:
-                await self._expect_back()
+                await self._expect_back(by_refer=target.type == "refer")
+            self._sent_on = self._away is None
             await self._command(
                 "continue", context=context, extension=exten, priority=str(priority)
             )
         except LineGone:
             raise
         except LineError as error:
-            self._away = None
+            self._away, self._sent_on = None, False
             raise TransferFailed(f"transfer to {target.name!r}: {error}") from error
         if self._away is not None:
             return await self._wait_for_return(self._away, target, left)
         await asyncio.wait((self._ended,), timeout=TRANSFER_SECONDS)
         if not self._ended.done():
+            self._sent_on = False
             raise TransferFailed(f"transfer to {target.name!r}: the caller is still here")
         if self._ended.result() != "transferred":
             raise LineGone(f"the line ended during the transfer: {self._ended.result()}")
         return None
 
-    async def _expect_back(self) -> None:
+    async def _expect_back(self, *, by_refer: bool) -> None:
         """Keep the call while the caller is in the dialplan, and learn of its end there."""
-        self._away = _Away()
+        self._away = _Away(by_refer=by_refer)
         self._place_changed()
         try:
-            await self._ari.request(
-                "POST",
-                f"channels/{self.channel_id}/variable",
-                variable="CORDBOARD_CALL",
-                value=str(self.call_id),
-            )
+            # The application changes when another engine takes over a call.
+            for name, value in (("CALL", str(self.call_id)), ("APP", self._app)):
+                await self._ari.request(
+                    "POST",
+                    f"channels/{self.channel_id}/variable",
+                    variable=f"CORDBOARD_{name}",
+                    value=value,
+                )
             await self._ari.request(
                 "POST",
                 f"applications/{quote(self._app)}/subscription",
@@ -464,9 +599,7 @@ class AsteriskLine:
             if not away.back.done():
                 self.left("transferred")
                 return None
-            await self._ari.request(
-                "POST", f"bridges/{self.bridge_id}/addChannel", channel=self.channel_id
-            )
+            await self._enter(self.channel_id)
             return away.back.result()
         except AsteriskError as error:
             raise _line_error(error) from error
@@ -568,6 +701,8 @@ class AsteriskLine:
     async def _release(self) -> None:
         if self._verdict is not None:
             self._verdict.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
         await asyncio.gather(*(party.close() for party in self._others))
         removals = []
         if self._opened:
@@ -575,6 +710,8 @@ class AsteriskLine:
                 self._remove(f"channels/{self.media_id}"),
                 self._remove(f"bridges/{self.bridge_id}"),
             ]
+        if self._is_elsewhere:
+            removals.append(self._remove(f"channels/{self.channel_id}"))
         if self._media is not None:
             removals.append(self._media.close())
         try:

@@ -26,9 +26,12 @@ def dialplan(
     numbers: Mapping[str, str],
     app: str = "cordboard",
     phones: str = PHONES,
+    *,
+    shared: bool = False,
 ) -> str:
     """Return the dialplan of these contexts. `numbers`: dialled number → context, as in `routes`;
-    those that no dialplan takes are left out. `phones`: the dialplan context of the numbers."""
+    those that no dialplan takes are left out. `phones`: the dialplan context of the numbers.
+    `shared`: several engines take the calls, each of which has published its room."""
     lines = [f"[{phones}]"]
     lines += [
         f"exten => {number},1,Goto(cordboard-{name},s,1)"
@@ -40,18 +43,39 @@ def dialplan(
     for name in contexts:
         lines += [f"[cordboard-{name}]", f"exten => s,1,Set(AI_CONTEXT={name})"]
         lines.append(" same => n,Goto(cordboard,s,1)")
-    return (
-        "\n".join(lines)
-        + f"""
+    way_in = _PLACING if shared else _ONE_ENGINE
+    return "\n".join(lines) + way_in.replace("APP", app) + _CLOSED
+
+
+_ONE_ENGINE = """
 [cordboard]
-exten => s,1,Stasis({app})
- same => n,GotoIf($["${{STASISSTATUS}}" = "FAILED"]?closed)
+exten => s,1,Stasis(APP)
+ same => n,GotoIf($["${STASISSTATUS}" = "FAILED"]?closed)
  same => n,Hangup()
- same => n(closed),Answer()
+"""
+_PLACING = """
+[cordboard]
+exten => s,1,Set(ROOM=)
+ same => n,Set(ENGINES=${CORDBOARD_ENGINES_APP})
+ same => n,While($["${SET(ENGINE=${SHIFT(ENGINES)})}" != ""])
+ same => n,Set(SAYS=${CORDBOARD_ROOM_${ENGINE}})
+ same => n,Set(FITS=$["${CORDBOARD_LABEL}" = "" | ${REGEX(",${CORDBOARD_LABEL}," ${SAYS})}])
+ same => n,ExecIf($[${FITS} & 0${CUT(SAYS,|,1)} > 0]?Set(ROOM=${ROOM},${ENGINE}:-${CUT(SAYS,|,1)}))
+ same => n,EndWhile
+ same => n,GotoIf($["${ROOM}" = ""]?closed)
+ same => n,Set(ENGINES=${SORT(${ROOM:1})})
+ same => n(next),Set(ENGINE=${SHIFT(ENGINES)})
+ same => n,GotoIf($["${ENGINE}" = ""]?closed)
+ same => n,Set(CORDBOARD_STATUS=)
+ same => n,Stasis(${ENGINE})
+ same => n,GotoIf($["${STASISSTATUS}" = "FAILED" | "${CORDBOARD_STATUS}" != ""]?next)
+ same => n,Hangup()
+"""
+"""Tries the engines that have room, the one with most of it first: see `placement`."""
+_CLOSED = """ same => n(closed),Answer()
  same => n,Playback(vm-nobodyavail)
  same => n,Hangup()
 """
-    )
 
 
 def dialplan_for(config: Config, *, freepbx: bool = False) -> str:

@@ -2,22 +2,19 @@
 
     dial       a new channel calls the phone; caller and agent go on
     aside      the person is asked whether they join, in a bridge of their own
+    aloud      caller and human hear in their bridge that the guest joins
     join       the channel joins the caller: in the agent's bridge, or in that of a consultation
 
 Its keys do not reach the bridge (`absorbDTMF`): with AudioSocket they would count as the caller's.
-
-The caller leaves the agent's bridge for a moment and comes back. Otherwise, where the agent's media
-is RTP, their phone got not one packet more: the bridge turned from `native_rtp` to `softmix`
-(measured on 22.10.1; not with AudioSocket or websocket, nor in a bridge of two phones).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 
-from cordboard.calls.offer import GuestEvent, PartyKey, TransferTarget
-from cordboard.telephony.asterisk.caller_side import CallerSide, together
+from cordboard.calls.offer import GuestEvent, Media, PartyKey, TransferTarget
+from cordboard.telephony.asterisk.caller_side import CallerSide
 from cordboard.telephony.asterisk.party import AsteriskParty
 
 
@@ -42,6 +39,9 @@ class AsteriskGuest(AsteriskParty):
         """Take a key of the guest."""
         self._watch_keys(PartyKey(key))
 
+    def aloud(self) -> AbstractAsyncContextManager[Media]:
+        return self._sound(self._where())
+
     async def join(self) -> None:
         bridge, caller = self._where(), self._caller
         await self._post(
@@ -52,12 +52,4 @@ class AsteriskGuest(AsteriskParty):
         )
         self._bridged = True
         if bridge == caller.bridge_id:
-            await together(
-                partial(self._post, f"bridges/{bridge}/removeChannel", channel=caller.channel_id),
-                partial(
-                    self._post,
-                    f"bridges/{bridge}/addChannel",
-                    channel=caller.channel_id,
-                    inhibitConnectedLineUpdates="true",
-                ),
-            )
+            await self._enter_anew(bridge, caller.channel_id)

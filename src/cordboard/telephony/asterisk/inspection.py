@@ -2,21 +2,19 @@
 
     facts = await inspect(config.asterisk)
 
-Nothing is changed. ARI takes requests on the websocket of an application only, so one with a random
-name exists for the time of the requests. The engine's own name would take its calls away.
+Nothing is changed.
 """
 
 from __future__ import annotations
 
 import datetime
 import time
-import uuid
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from cordboard.config.schema import Asterisk
 from cordboard.errors import AsteriskError
-from cordboard.telephony.asterisk.ari import AriClient
+from cordboard.telephony.asterisk.ari import AriClient, brief_connection
 from cordboard.telephony.asterisk.ari_messages import Json
 
 FIRST_VERSIONS = "20.14, 21.9 and 22.4"
@@ -44,10 +42,7 @@ class AsteriskFacts:
 
 async def inspect(config: Asterisk) -> AsteriskFacts:
     """Read the facts. Raises `AsteriskError`, with the HTTP status of a refusal."""
-    name = f"{config.app}-inspection-{uuid.uuid4().hex[:8]}"
-    apart = config.model_copy(update={"app": name})
-    ari = AriClient(apart, lambda _: None, _nothing, lambda: None)
-    async with ari.once():
+    async with brief_connection(config, "inspection") as ari:
         version = await ari.request("GET", "asterisk/info", only="system")
         ahead = await _clock_ahead(ari)
         modules = await ari.request("GET", "asterisk/modules")
@@ -60,15 +55,11 @@ async def inspect(config: Asterisk) -> AsteriskFacts:
             for module in _items(modules)
             if _member(module, "status") == "Running"
         ),
-        frozenset(str(_member(each, "name")) for each in _items(applications)) - {name},
+        frozenset(str(_member(each, "name")) for each in _items(applications)) - {ari.app},
         ahead,
         None if user is None else user.get("read_only") == "yes",
         None if user is None else user.get("password_format") == "plain",
     )
-
-
-async def _nothing() -> None:
-    """Do nothing: no event is expected."""
 
 
 async def _clock_ahead(ari: AriClient) -> float:

@@ -9,7 +9,7 @@ followed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from cordboard.calls.outbound_order import Dialling, DialOutcome, NotReached, Ou
 from cordboard.errors import AsteriskError, LineError, MediaError
 from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Channel, Event
-from cordboard.telephony.asterisk.control import AsteriskLine
+from cordboard.telephony.asterisk.control import AsteriskLine, Fellows
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.line_media import Ending
 
@@ -80,6 +80,7 @@ class OutboundLine(AsteriskLine):
         on_channels: Callable[[AsteriskLine, Iterable[str]], None],
         unreachable_seconds: float,
         same_break_seconds: float,
+        fellows: Fellows | None = None,
     ) -> None:
         channel_id = f"cordboard-{app}-{order.call_id}-outbound"
         # The called person is "the caller", also for a human whom the agent asks to take them.
@@ -95,6 +96,7 @@ class OutboundLine(AsteriskLine):
             on_channels,
             unreachable_seconds,
             same_break_seconds,
+            fellows,
         )
         self._order = order
         self._created = False
@@ -158,12 +160,16 @@ class OutboundLine(AsteriskLine):
 
     # calls.offer.MediaOpener
 
-    async def open_media(self, formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
+    async def open_media(
+        self,
+        formats: Sequence[AudioFormat] = (SLIN_8K,),
+        come: Callable[[], Awaitable[None]] | None = None,
+    ) -> Media:
         """Create the channel, undialled, and connect its audio with us. Raises `NotReached` where
         Asterisk cannot create it, else as `AsteriskLine.open_media`."""
         await self._create()
         try:
-            return await super().open_media(formats)
+            return await super().open_media(formats, come)
         except (LineError, MediaError):
             if self._dialled.done() and not self._answered_by_them:
                 raise NotReached(self._dialled.result()) from None
@@ -196,11 +202,9 @@ class OutboundLine(AsteriskLine):
         except TimeoutError:
             raise NotReached(Dialling("failed"), "not reached: Asterisk is too slow") from None
 
-    async def _enter(self, add_channel: str, channel_id: str) -> None:
+    async def _enter(self, channel_id: str, **query: str) -> None:
         # Otherwise the media channel's empty caller id replaces ours.
-        await self._ari.request(
-            "POST", add_channel, channel=channel_id, inhibitConnectedLineUpdates="true"
-        )
+        await super()._enter(channel_id, inhibitConnectedLineUpdates="true")
 
     # calls.outbound_order.OutboundCall
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 from cordboard.calls.offer import Media, PartyAnswered, PartyGone, PartyRings, TransferTarget
 from cordboard.errors import AsteriskError, LineError, LineGone, PartyUnreachable
 from cordboard.telephony.asterisk.ari_messages import Channel, Event, Json
 from cordboard.telephony.asterisk.aside import AsteriskAside
-from cordboard.telephony.asterisk.caller_side import CallerSide, within
+from cordboard.telephony.asterisk.caller_side import CallerSide, together, within
 
 RING_MARGIN = 5.0
 """Seconds by which Asterisk's own limit of ringing is longer than the engine's."""
@@ -128,15 +129,19 @@ class AsteriskParty:
         seconds = str(round(target.ring_seconds + RING_MARGIN))
         await self._post(f"channels/{self.channel_id}/dial", timeout=seconds)
 
+    def aside(self) -> AbstractAsyncContextManager[Media]:
+        return self._sound()
+
     @asynccontextmanager
-    async def aside(self) -> AsyncIterator[Media]:
+    async def _sound(self, bridge: str = "") -> AsyncIterator[Media]:
+        """Open sound for the party alone, or for those in that bridge."""
         async with self._one_at_a_time:
             if self._closing is not None or self._gone:
                 raise LineGone("they have hung up")
             self._asides += 1
             aside = self._aside = AsteriskAside(self._caller, self.channel_id, self._asides)
             try:
-                yield await aside.open(bridged=self._bridged)
+                yield await aside.open(bridged=self._bridged, bridge=bridge)
             finally:
                 await aside.close()
 
@@ -163,6 +168,21 @@ class AsteriskParty:
         await self.drop()
 
     # Requests.
+
+    async def _enter_anew(self, bridge: str, channel: str) -> None:
+        """Take a phone out of the agent's bridge for a moment, and put it in again, because a third
+        channel has come. Otherwise, where the agent's media is RTP, the phone gets not one packet
+        more: the bridge has turned from `native_rtp` to `softmix`. (Not so with AudioSocket or
+        websocket, nor in a bridge of two phones.)"""
+        await together(
+            partial(self._post, f"bridges/{bridge}/removeChannel", channel=channel),
+            partial(
+                self._post,
+                f"bridges/{bridge}/addChannel",
+                channel=channel,
+                inhibitConnectedLineUpdates="true",
+            ),
+        )
 
     async def _post(self, path: str, **query: str) -> None:
         try:

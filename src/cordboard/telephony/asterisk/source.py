@@ -12,16 +12,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import structlog
 
-from cordboard.calls.offer import CallTest, Offer
+from cordboard.audio.format import SLIN_8K, AudioFormat
+from cordboard.calls.offer import CallTest, Media, Offer
 from cordboard.calls.outbound_order import OutboundCall, OutboundOrder, OutboundResult
 from cordboard.config.schema import Asterisk
-from cordboard.errors import AsteriskError, LineError, LineGone
+from cordboard.config.trunks import trunk_of_channel
+from cordboard.errors import AsteriskError, LineError, LineGone, LineUnsupported, MediaError
 from cordboard.telephony.asterisk.ari import AriClient, AriState
 from cordboard.telephony.asterisk.ari_messages import Channel, Event, one_line
 from cordboard.telephony.asterisk.control import (
@@ -29,9 +31,12 @@ from cordboard.telephony.asterisk.control import (
     UNREACHABLE_IDLE_SECONDS,
     AsteriskLine,
 )
+from cordboard.telephony.asterisk.instance import Instance
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.outbound_line import OutboundLine
+from cordboard.telephony.asterisk.shared import KeptCall, SharedAsterisk
 from cordboard.telephony.dialled import Dialled
+from cordboard.telephony.line_media import Ending
 
 log = structlog.get_logger()
 
@@ -40,6 +45,9 @@ _DIALLED = "CALLERID(dnid)"
 _STOP_SECONDS = 2.0
 ANSWER_SECONDS = 30
 """Time for which an extension that `dial` calls may ring."""
+REPLACED = "other engines have replaced this one"
+MOVE_SECONDS = 1.0
+"""Longest time until a channel that is moved here enters our application; measured: 1.5 ms."""
 STRANDED_SECONDS = 2.0
 """Pause before an unconfirmed hang-up is tried again."""
 
@@ -59,11 +67,19 @@ class AsteriskSource:
         same_break_seconds: float = SAME_BREAK_SECONDS,
         on_reached: Callable[[], None] = lambda: None,
         on_internal_error: Callable[[str], None] = lambda _: None,
+        instance: Instance | None = None,
+        in_doubt: Callable[[], bool] = lambda: False,
+        on_fenced: Callable[[], None] = lambda: None,
     ) -> None:
         """`variables`: channel variables that contexts declare, read for every call.
 
         `on_offer` must return at once; the call lives elsewhere. `on_reached` is called after each
         connect.
+
+        With `instance`, other engines may share the Asterisk and take over calls; `config` is the
+        instance's. `in_doubt` says whether they may have done so already. `on_fenced` is called
+        once, when they have removed this instance's user: all calls have ended here then, without
+        a request, and nothing is sent any more.
         """
         self._app = config.app
         self._transport = config.media
@@ -77,8 +93,15 @@ class AsteriskSource:
             self._handle,
             self._reconcile,
             self._disconnected,
+            before_connect=None if instance is None else self._make_user,
+            on_refused=self._refused,
             on_internal_error=on_internal_error,
         )
+        self._shared: SharedAsterisk | None = None
+        if instance is not None:
+            self._shared = SharedAsterisk(self._ari, instance, in_doubt, self._remove, self._spawn)
+        self._on_fenced = on_fenced
+        self._fenced = False
         self._lines: dict[str, AsteriskLine] = {}
         """Lines by the caller's channel id and by the media channel's."""
         self._stranded: set[str] = set()
@@ -112,6 +135,9 @@ class AsteriskSource:
         """End the remaining calls, and disconnect."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
+                if self._shared is not None and not self._fenced:
+                    self._shared.publish_room(0)
+                    await self._shared.placement.settle()
                 await asyncio.gather(*(self._dismiss(line) for line in self.lines))
         tasks = {*self._tasks, self._running} - {None}
         for task in tasks:
@@ -119,6 +145,10 @@ class AsteriskSource:
                 task.cancel()
         await asyncio.gather(*(task for task in tasks if task), return_exceptions=True)
         self._running = None
+        if self._shared is not None and not self._fenced:
+            with contextlib.suppress(TimeoutError, AsteriskError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._shared.instance.remove()
 
     def read_variables(self, names: Collection[str]) -> None:
         """Replace the channel variables that are read for every call."""
@@ -174,7 +204,11 @@ class AsteriskSource:
                 )
             except AsteriskError as error:
                 raise LineError(f"Asterisk cannot call {dialled.extension}: {error}") from error
-            await line.answered(ANSWER_SECONDS + 5)
+            await line.entered(
+                ANSWER_SECONDS + 5,
+                "the extension has not answered, or does not exist",
+                f"the extension has not answered within {ANSWER_SECONDS + 5} s",
+            )
         except BaseException:
             self._spawn(self._dismiss(line))
             raise
@@ -192,6 +226,7 @@ class AsteriskSource:
             self._watch,
             self._unreachable_seconds,
             self._same_break_seconds,
+            self._shared,
         )
         self._lines[line.channel_id] = self._lines[line.media_id] = line
         self._on_offer(
@@ -205,8 +240,120 @@ class AsteriskSource:
                 variables={**order.variables, "AI_CONTEXT": order.context},
                 transport=self._transport,
                 outbound=OutboundCall(order, line.dial, finished),
+                trunk=order.trunk,
             )
         )
+
+    # Other engines at the same Asterisk
+
+    @property
+    def shared(self) -> SharedAsterisk:
+        """The other engines. Raises `LineUnsupported` if the source was made without them."""
+        if self._shared is None:
+            raise LineUnsupported("this engine shares its Asterisk with no other")
+        return self._shared
+
+    async def adopt(
+        self,
+        kept: KeptCall,
+        *,
+        at_once: bool = True,
+        music: str = "",
+        complete: Callable[[Offer], Offer] = lambda offer: offer,
+        agree: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Take the caller of another instance, and offer the call again, under its id.
+
+        Only one engine may do so; and if the instance is gone, only after `shared.fence`: Asterisk
+        lets everybody move everything. `at_once=False`, for an instance that hands the call over:
+        the caller comes when the offer's media are open and `agree` has returned, and stays there
+        if it raises, or if the media are never opened. `music`: the class of hold music that the
+        caller hears until `control.music("")` ends it. `complete` adds to the offer what else is
+        known of the call.
+
+        Raises `LineGone` if the caller has hung up or is elsewhere, so that there is nothing to
+        adopt; `CallerEngaged` while they talk with a person whom the engine had called: try again
+        when they may have parted; `LineError` if Asterisk has not moved them. They are unharmed.
+        """
+        if kept.channel_id in self._lines:
+            raise LineError("not adopted: the caller is in a call here")
+        try:
+            channel = await self.shared.find(kept)
+        except LineGone:
+            self.shared.clear(kept.instance, kept.call_id)
+            raise
+        except AsteriskError as error:
+            raise LineError(f"not adopted: {error}") from error
+        line = self._line(channel, UUID(kept.call_id))
+        line.is_expected = True
+        if at_once:
+            await self._take(line, kept)
+            if music:
+                with contextlib.suppress(LineError):  # `open_media` meets the same trouble
+                    await line.music(music)
+
+        async def come() -> None:
+            if agree is not None:
+                await agree()
+            try:
+                await self._take(line, kept)
+            except LineGone:
+                raise
+            except LineError as error:
+                raise MediaError(str(error)) from error
+
+        async def open_media(formats: Sequence[AudioFormat] = (SLIN_8K,)) -> Media:
+            return await line.open_media(formats, come if line.is_expected else None)
+
+        self._on_offer(complete(kept.offer(line, open_media, self._transport)))
+
+    async def _take(self, line: AsteriskLine, kept: KeptCall) -> None:
+        """Move a caller to our application. Raises `LineError`."""
+        try:
+            await self.shared.move_here(kept)
+            await line.entered(
+                MOVE_SECONDS,
+                "the caller has left",
+                "not adopted: Asterisk has not moved the caller",
+            )
+        except LineGone:
+            self.shared.clear(kept.instance, kept.call_id)
+            raise
+        except AsteriskError as error:
+            raise LineError(f"not adopted: {error}") from error
+        finally:
+            if line.is_expected:
+                self._released(line)
+        log.warning("call_adopted", call_id=kept.call_id, instance=kept.instance)
+        self.shared.clear(kept.instance, kept.call_id)
+
+    async def _make_user(self) -> None:
+        """Make our user before a connect, if need be."""
+        if not await self.shared.make_user():
+            self.fence()
+            raise AsteriskError(REPLACED)
+
+    def _refused(self) -> None:
+        """Note that Asterisk refuses our user on an open connection: it is gone since."""
+        if self._shared is not None:
+            self.fence()
+
+    def drop(self, call_id: str) -> None:
+        """End a call here that another engine has, without touching its caller."""
+        for line in self.lines:
+            if str(line.call_id) == call_id:
+                line.left("handed_over")
+
+    def fence(self) -> None:
+        """End everything here without a request: others have our calls. Idempotent."""
+        if self._fenced:
+            return
+        self._fenced = True
+        log.error("fenced", app=self._app)
+        self._ari.silence(REPLACED)
+        for line in self.lines:
+            line.left("fenced")
+        self._on_fenced()
 
     # Events
 
@@ -217,7 +364,7 @@ class AsteriskSource:
                 self._dial_progress(event)
             return
         line = self._lines.get(channel.id)
-        if event.type == "StasisStart" and (line is None or line.ended):
+        if event.type == "StasisStart" and (line is None or line.ended or line.awaits_other(event)):
             # An ended line: the caller left us and is back, before the old call was released.
             if not self._made_here.fullmatch(channel.id):
                 self._incoming(channel)
@@ -258,6 +405,7 @@ class AsteriskSource:
             on_channels=self._watch,
             unreachable_seconds=self._unreachable_seconds,
             same_break_seconds=self._same_break_seconds,
+            fellows=self._shared,
         )
         self._lines[channel.id] = self._lines[line.media_id] = line
         return line
@@ -309,6 +457,7 @@ class AsteriskSource:
                 variables=variables,
                 test=CallTest() if self._of_a_test.fullmatch(channel.id) else None,
                 transport=self._transport,
+                trunk=trunk_of_channel(channel.name),
             )
         )
 
@@ -351,16 +500,24 @@ class AsteriskSource:
             self._ari.request("GET", "asterisk/info", only="status"),
         )
         ours = frozenset(application["channel_ids"])
+        theirs: frozenset[str] = frozenset()
+        if self._shared is not None:
+            theirs = await self._shared.channels(ours, bridges)
+            ours -= theirs
         present = {channel.id: channel for channel in map(Channel.read, channels)}
         started = str(info["status"]["startup_time"])
         restarted = self._asterisk_started not in ("", started)
         self._asterisk_started = started
         for line in lines:
-            line.reconcile(present, ours, "asterisk_lost" if restarted else "caller_hangup")
+            end: Ending = "asterisk_lost" if restarted else "caller_hangup"
+            line.reconcile(present, ours, end, theirs)
+        removable = (
+            present.keys() - theirs
+        )  # a caller whom we wanted to hang up may have been taken
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
             *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
-            *(self._remove(f"channels/{k}") for k in present if f"channels/{k}" in stranded),
+            *(self._remove(f"channels/{k}") for k in removable if f"channels/{k}" in stranded),
         )
         self._stranded -= stranded
         for channel in present.values():
@@ -373,6 +530,9 @@ class AsteriskSource:
             ):
                 log.warning("caller_adopted", channel=channel.id)
                 self._incoming(channel)
+        if self._shared is not None:
+            self._shared.remains.resume()
+            self._shared.placement.again()
         self._connected.set()
 
     def _orphan(self, key: str) -> bool:

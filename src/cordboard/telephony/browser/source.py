@@ -21,17 +21,8 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.call_registry import Aside
-from cordboard.calls.offer import (
-    CallTest,
-    Guest,
-    GuestEvent,
-    Media,
-    Offer,
-    PartyEvent,
-    SecondLeg,
-    TransferTarget,
-)
-from cordboard.errors import LineGone, LineUnsupported
+from cordboard.calls.offer import CallTest, LineWithoutTelephone, Media, Offer
+from cordboard.errors import LineGone
 from cordboard.telephony.browser.media import BrowserMedia, PageLink
 from cordboard.telephony.browser.messages import FormatName
 from cordboard.telephony.browser.relay import Dial, Relay
@@ -193,8 +184,10 @@ class BrowserCalls:
             unused()
 
 
-class BrowserLine:
+class BrowserLine(LineWithoutTelephone):
     """The line of a browser call (implements `calls.offer.LineControl`)."""
+
+    line_name = "a call from a browser"
 
     def __init__(
         self,
@@ -215,9 +208,6 @@ class BrowserLine:
         self._media.claim(self._call_id)
         return self._media
 
-    async def answer(self) -> None:
-        """Nothing to do."""
-
     async def hangup(self, cause: str = "normal") -> None:
         self._media.hang_up("hangup")
 
@@ -228,21 +218,6 @@ class BrowserLine:
     async def dtmf(self, keys: str) -> None:
         """Show the keys at the page."""
         self._media.send_keys(keys)
-
-    async def transfer(self, target: TransferTarget, left: Callable[[], None]) -> str | None:
-        raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
-
-    def consult(self, target: TransferTarget, watch: Callable[[PartyEvent], None]) -> SecondLeg:
-        raise LineUnsupported("a call from a browser cannot be transferred: it has no telephone")
-
-    def invite(self, target: TransferTarget, watch: Callable[[GuestEvent], None]) -> Guest:
-        raise LineUnsupported("a call from a browser has no telephone: nobody can join it")
-
-    async def music(self, music: str) -> None:
-        raise LineUnsupported("a call from a browser has no music")
-
-    async def device_state(self, device: str) -> str:
-        raise LineUnsupported("this line sees no devices")
 
     async def variable(self, name: str) -> str | None:
         return self._variables.get(name)

@@ -76,8 +76,8 @@ class Approvals:
             except LineError as error:
                 log.info("approval_not_asked", tool=spec.origin, error=str(error))
                 return _refused(
-                    "The caller could not be asked for their yes just now. It was not done; ask "
-                    "again in a moment.",
+                    f"The caller could not be asked for their yes just now: {error}. It was not "
+                    "done; ask again later.",
                     retryable=True,
                 )
         log.info("approval", call_id=self._line.call_id, tool=spec.origin, answer=_ANSWERS[answer])

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 import structlog
@@ -128,10 +129,11 @@ class Desk:
         payload: Callable[[], PayloadLimits] = lambda: DEFAULT_LIMITS,
         tracing: Tracing = NO_TRACING,
         guard: ToolGuard = NO_GUARD,
+        uses: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """`payload()` limits the size of a result that the agent can take now. `guard` is the
-        firewall. All desks of one
-        catalogue have the same `clock`: they share answers kept for every call."""
+        firewall. `uses`: runs of each tool in this call so far. All desks of one catalogue have
+        the same `clock`: they share answers kept for every call."""
         self.toolbox = toolbox
         self.line = line
         """The call that this desk serves."""
@@ -145,7 +147,7 @@ class Desk:
             context_name=line.context_name,
             provider_name=line.provider_name,
         )
-        self._policy = DeskPolicy()
+        self._policy = DeskPolicy(uses)
         self._fillers = FillerChoice()
         self._parts = RunParts(
             line,

@@ -10,7 +10,9 @@ tool after all (the caller said no, the answer was known) is given back.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from cordboard.tools.tool import ToolAsk, ToolSpec
 
@@ -37,9 +39,10 @@ class _Turn:
 class DeskPolicy:
     """The counts of one call."""
 
-    def __init__(self) -> None:
+    def __init__(self, uses: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`uses`: runs of each tool so far."""
         self._turn = _Turn(0)
-        self._uses: Counter[str] = Counter()
+        self._uses: Counter[str] = Counter(uses)
 
     def refusal(self, ask: ToolAsk, spec: ToolSpec, *, overlaps: bool) -> str:
         """Return why this ask is not run, for the agent; empty if it may run and was counted.

@@ -108,19 +108,11 @@ class DeepgramSynthesis:
         self._tls: ssl.SSLContext | None = None
         self._kept = KeptConnections(self._connected)
 
-    async def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
+    def speak(self, text: str, rate: int) -> AsyncGenerator[bytes, None]:
         """See `Synthesis.speak`."""
         source_rate = next((made for made in RATES if made >= rate), RATES[-1])
-        mouthpiece = await self._kept.take(source_rate)
         sound = PcmStream(source_rate, rate)
-        spoken = mouthpiece.speak(text)
-        try:
-            async for piece in spoken:
-                yield sound.feed(piece)
-            yield sound.flush()
-        finally:
-            await spoken.aclose()
-            self._kept.give_back(mouthpiece)
+        return self._kept.spoken(source_rate, lambda mouth: mouth.speak(text), sound)
 
     async def close(self) -> None:
         """Close the idle connections now, and the speaking ones when they have finished."""

@@ -99,6 +99,8 @@ class OfflineLoading:
         thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-vad")
         bank = VoiceActivityBank(activity, thread)
         echo_thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-echo")
+        for each in (thread, echo_thread):
+            each.submit(int)  # the thread itself starts now, and in no call
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
         # Left to itself, the linear algebra of one small echo question spins on every core.

@@ -184,21 +184,14 @@ class RealtimeSynthesis:
         """See `Synthesis.speak`."""
         return self.render(text, rate, Rendering(lambda _: None))
 
-    async def render(
-        self, text: str, rate: int, rendering: Rendering
-    ) -> AsyncGenerator[bytes, None]:
+    def render(self, text: str, rate: int, rendering: Rendering) -> AsyncGenerator[bytes, None]:
         """See `ReportingSynthesis.render`."""
         telephone = rate == TELEPHONE_RATE
-        mouthpiece = await self._kept.take(TELEPHONE_RATE if telephone else PCM_RATE)
-        sound = UlawStream() if telephone else PcmStream(PCM_RATE, rate)
-        spoken = mouthpiece.render(text, rendering)
-        try:
-            async for piece in spoken:
-                yield sound.feed(piece)
-            yield sound.flush()
-        finally:
-            await spoken.aclose()
-            self._kept.give_back(mouthpiece)
+        return self._kept.spoken(
+            TELEPHONE_RATE if telephone else PCM_RATE,
+            lambda mouth: mouth.render(text, rendering),
+            UlawStream() if telephone else PcmStream(PCM_RATE, rate),
+        )
 
     async def close(self) -> None:
         """Close the idle connections now, and the speaking ones when they have finished."""

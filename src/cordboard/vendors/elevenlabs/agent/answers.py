@@ -189,6 +189,8 @@ class Answers:
         if number is not None and number <= self._cut_event:
             self._host.ignored("late", "the end of an answer that was cut")
         elif self._answering and self._sounded:
+            if not self._all_said:
+                self._host.answer_broke()
             self._end()
 
     def _take_tool_response(self, event: Event) -> None:

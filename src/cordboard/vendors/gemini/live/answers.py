@@ -58,6 +58,8 @@ class Answers:
             self._model_turn(turn)
         if (written := content.get("outputTranscription")) is not None:
             self._answer_words(written)
+        if _has_failed(content.get("turnCompleteReason")) and not self._floor.done_told:
+            self._host.answer_broke()
         if content.get("generationComplete") is True:
             self._generation_complete()
         if content.get("turnComplete") is True:
@@ -206,6 +208,13 @@ class Answers:
         if reason == "MALFORMED_FUNCTION_CALL" and silent and self._asked_again < _MOST_AGAIN:
             self._asked_again += 1
             self._floor.note(CALL_AGAIN)
+
+
+def _has_failed(reason: object) -> bool:
+    """True if a turn with this reason (google-genai 3.4, `types.TurnCompleteReason`) may have ended
+    in the middle of a sentence."""
+    whole = ("TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT")
+    return isinstance(reason, str) and reason not in whole
 
 
 def _decoded(data: str) -> bytes | None:

@@ -61,6 +61,8 @@ class Answers:
         """Bytes of sound by item, for those that are in the conversation."""
         self._sounded: set[str] = set()
         """Responses in progress that have sounded."""
+        self._worded: set[str] = set()
+        """Responses in progress that have words."""
         self._failures = self._paced = self._busy = 0
         self._ask_at = 0.0
         """Loop time before which no response is requested; 0: at once."""
@@ -246,6 +248,7 @@ class Answers:
         if not isinstance(words, str):
             self._host.ignored("malformed", "response.output_audio_transcript.delta")
         elif self._is_heard(response_id := text_of(message, "response_id")):
+            self._worded.add(response_id)
             self._host.agent_speech(self.floor.asides.get(response_id))
             self._host.agent_words(words)
 
@@ -298,12 +301,15 @@ class Answers:
             why = "duplicate" if response_id in self.floor.over else "out_of_order"
             self._host.ignored(why, "response.done")
             return
-        sounded = response_id in self._sounded
+        sounded, worded = response_id in self._sounded, response_id in self._worded
         self._sounded.discard(response_id)
+        self._worded.discard(response_id)
         if wanted and status == "completed":
             for item in messages.items_of(response):
                 if item.get("type") == "function_call":
                     self._tool_call(item, response_id)
+        elif wanted and (sounded or worded) and status != "cancelled":
+            self._host.answer_broke()
         amounts = messages.usage_amounts(object_of(response.get("usage")))
         if amounts:
             self._host.used(self._settings.model, amounts)
