@@ -10,7 +10,13 @@ import {
   sparkPoints,
   uptimeText,
 } from "../src/pages/engine/facts.ts";
-import { found, MOST_LINES, NO_LINES, takeLines } from "../src/pages/engine/log-lines.ts";
+import {
+  found,
+  isFollowing,
+  MOST_LINES,
+  NO_LINES,
+  takeLines,
+} from "../src/pages/engine/log-lines.ts";
 import { verdictOf } from "../src/pages/setup/verdict.ts";
 
 type Frame = components["schemas"]["LiveFrame"];
@@ -72,6 +78,19 @@ test("a line's control characters are shown, and it is found by any of its words
   expect(found(log.lines, "PORT=80")).toHaveLength(2);
   expect(found(log.lines, " plain ").map((line) => line.event)).toEqual(["plain"]);
   expect(found(log.lines, " ")).toBe(log.lines);
+});
+
+test("the newest line is followed until the reader scrolls up, whatever the window's size", () => {
+  const box = { scrollTop: 900, scrollHeight: 1_000, clientHeight: 100 };
+  const near = 36;
+  expect(isFollowing(true, 900, box, near)).toBe(true);
+  const smaller = { ...box, clientHeight: 40 };
+  expect(isFollowing(true, 900, smaller, near)).toBe(true);
+  expect(isFollowing(false, 900, smaller, near)).toBe(false);
+  const larger = { ...box, scrollTop: 600, clientHeight: 400 }; // the browser moves it to its end
+  expect(isFollowing(true, 900, larger, near)).toBe(true);
+  expect(isFollowing(true, 900, { ...box, scrollTop: 700 }, near)).toBe(false);
+  expect(isFollowing(false, 700, box, near)).toBe(true);
 });
 
 test("sizes, times and disks in words", () => {

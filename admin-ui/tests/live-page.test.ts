@@ -35,6 +35,8 @@ function row(call_id: string, more: Partial<LiveRow> = {}): LiveRow {
     listened: 0,
     human: "",
     operator: "",
+    node: "",
+    unknown_since: null,
     ...more,
   };
 }

@@ -349,7 +349,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the calls of this moment, the oldest first. */
+        /** List the calls of this moment, of all engines of the cluster, the oldest first. */
         get: operations["list_live"];
         put?: never;
         post?: never;
@@ -700,6 +700,57 @@ export interface paths {
          * @description The caller speaks in the engine's offline voice; without one it only hears the greeting. The call is admitted, answered and recorded like one by telephone, and marked as a test: follow it by its id. One at a time.
          */
         post: operations["place_test_call"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the engines of the cluster, and whether the bus can be reached. */
+        get: operations["show_cluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/nodes/{node}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have a node take no new calls; live ones go on there, or are handed over. Answers when it has begun. */
+        post: operations["drain_node"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster/nodes/{node}/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Have a node take calls again. */
+        post: operations["undrain_node"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1953,6 +2004,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/outbound/calls/{call_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show whether a single call lives, or how it ended, also if it never began to talk and is not in the history. */
+        get: operations["show_placed_call"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/calls/check-number": {
         parameters: {
             query?: never;
@@ -2114,6 +2182,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/caps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the caps of the firewall, and what is used of them at this moment. A limited scope sees the caps of callers and of its contexts. */
+        get: operations["list_caps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2215,6 +2300,21 @@ export interface components {
             ways: {
                 [key: string]: string;
             };
+        };
+        /** AllCaps */
+        AllCaps: {
+            /**
+             * Zone
+             * @description Time zone of the day; empty: that of the engine's machine.
+             */
+            zone: string;
+            /**
+             * Currency
+             * @description Of the costs; empty if there are no prices.
+             */
+            currency: string;
+            /** Rows */
+            rows: components["schemas"]["CapRow"][];
         };
         /**
          * Answer
@@ -2491,6 +2591,17 @@ export interface components {
                     [key: string]: number;
                 };
             };
+            /**
+             * Partial
+             * @description True if encrypted calls are not counted, because they would all have to be opened for the
+             *     words, or for the beginning of the number.
+             */
+            partial: boolean;
+            /**
+             * Shared
+             * @description True if the index is that of all nodes of the cluster: `node` is then a filter.
+             */
+            shared: boolean;
         };
         /** CallPage */
         CallPage: {
@@ -2511,6 +2622,18 @@ export interface components {
              * @description False while the index is made, or cannot be brought up to date: calls may be missing.
              */
             up_to_date: boolean;
+            /**
+             * Unreadable
+             * @description Calls that cannot be read: they are missing, or as they were before.
+             */
+            unreadable: number;
+            /**
+             * Searched To Ms
+             * @description Start of the last encrypted call that was opened to find these rows, ms since 1970: older
+             *     ones are looked at for the next page, and this one may have few rows or none. None if all were
+             *     looked at, or none had to be opened.
+             */
+            searched_to_ms: number | null;
         };
         /** CallPlaced */
         CallPlaced: {
@@ -2689,6 +2812,12 @@ export interface components {
              * @default []
              */
             tags: string[];
+            /**
+             * Node
+             * @description Engine of a cluster that has its files, in an index that all share; else empty.
+             * @default
+             */
+            node: string;
         };
         /**
          * CallState
@@ -2809,6 +2938,12 @@ export interface components {
             people: {
                 [key: string]: number;
             };
+            /**
+             * Waits
+             * @description Reason why a running campaign places no calls now, such as its hours or a cap of the
+             *     firewall; empty if there is none.
+             */
+            waits: string;
         };
         /** CampaignPage */
         CampaignPage: {
@@ -2866,6 +3001,63 @@ export interface components {
              * @default 0
              */
             after_ms: number;
+        };
+        /**
+         * CapLimits
+         * @description Null: no limit.
+         */
+        CapLimits: {
+            /** Live Calls */
+            live_calls: number | null;
+            /** Calls Per Minute */
+            calls_per_minute: number | null;
+            /** Calls Per Hour */
+            calls_per_hour: number | null;
+            /** Calls Per Day */
+            calls_per_day: number | null;
+            /** Minutes Per Day */
+            minutes_per_day: number | null;
+            /** Cost Per Day */
+            cost_per_day: number | null;
+        };
+        /** CapRow */
+        CapRow: {
+            /**
+             * Direction
+             * @enum {string}
+             */
+            direction: "in" | "out";
+            /**
+             * Scope
+             * @enum {string}
+             */
+            scope: "caller" | "context" | "trunk" | "total";
+            /**
+             * Name
+             * @description The context or trunk, such as `PJSIP/acme`; else empty.
+             */
+            name: string;
+            caps: components["schemas"]["CapLimits"];
+            /** @description Null for `caller`: callers are counted one by one, without a name. */
+            used: components["schemas"]["CapsUsed"] | null;
+        };
+        /** CapsUsed */
+        CapsUsed: {
+            /** Live Calls */
+            live_calls: number;
+            /** Calls In Minute */
+            calls_in_minute: number;
+            /** Calls In Hour */
+            calls_in_hour: number;
+            /**
+             * Calls
+             * @description Of the day, as are minutes and cost.
+             */
+            calls: number;
+            /** Minutes */
+            minutes: number;
+            /** Cost */
+            cost: number;
         };
         /** Change */
         Change: {
@@ -3025,6 +3217,84 @@ export interface components {
                     number
                 ];
             };
+        };
+        /** ClusterBus */
+        ClusterBus: {
+            /** Connected */
+            connected: boolean;
+            /** Server */
+            server: string;
+            /**
+             * Problem
+             * @description Why it cannot be used; empty if it can.
+             */
+            problem: string;
+            /**
+             * Lease
+             * @description State of the lease of the engine that answers: `held`, `in_doubt` or `lost`.
+             */
+            lease: string;
+        };
+        /**
+         * ClusterNode
+         * @description One engine.
+         */
+        ClusterNode: {
+            /** Node */
+            node: string;
+            /**
+             * Instance
+             * @description Of this start of the engine; another one with each.
+             */
+            instance: string;
+            /** Version */
+            version: string;
+            /** Labels */
+            labels: string[];
+            /** Region */
+            region: string;
+            /**
+             * Free Slots
+             * @description Calls that it would take now; 0 while it drains.
+             */
+            free_slots: number;
+            /** Live Calls */
+            live_calls: number;
+            /** Draining */
+            draining: boolean;
+            /**
+             * Asterisk
+             * @description `host:port`; empty: none.
+             */
+            asterisk: string;
+            /** Started At */
+            started_at: string;
+            /**
+             * Lease Age Ms
+             * @description Time since its last sign of life arrived; null for the engine that answers.
+             */
+            lease_age_ms: number | null;
+            /**
+             * Own
+             * @description True for the engine that answers.
+             */
+            own: boolean;
+            /**
+             * Problem
+             * @description Why its calls cannot be seen from here; empty if they can, or before the first look.
+             */
+            problem: string;
+        };
+        /** ClusterState */
+        ClusterState: {
+            /**
+             * Clustered
+             * @description False: the engine is alone, and the rest is empty.
+             */
+            clustered: boolean;
+            bus: components["schemas"]["ClusterBus"] | null;
+            /** Nodes */
+            nodes: components["schemas"]["ClusterNode"][];
         };
         /** Code */
         Code: {
@@ -3339,6 +3609,15 @@ export interface components {
             /** Calls Left */
             calls_left: number;
         };
+        /** DrainOf */
+        DrainOf: {
+            /**
+             * Hand Over
+             * @description Also hand the live calls over to the other engines (docs/cluster-calls.md).
+             * @default false
+             */
+            hand_over: boolean;
+        };
         /** Edited */
         Edited: {
             /**
@@ -3461,6 +3740,31 @@ export interface components {
              */
             running: string[];
             /**
+             * Unreadable
+             * @description Files that cannot be read, so that their calls may be among those of the number. The erasure
+             *     is not complete until they are read, or erased by their ids.
+             */
+            unreadable: string[];
+            /**
+             * Problem
+             * @description Reason why the erasure is not complete; empty if it is, and for a dry run.
+             */
+            problem: string;
+            /**
+             * Elsewhere
+             * @description Calls that other nodes of the cluster have, by node: they are not erased here, do it there.
+             *     None: their calls are encrypted and cannot be looked at here.
+             */
+            elsewhere: {
+                [key: string]: number | null;
+            };
+            /**
+             * Others
+             * @description Other forms of the number, such as `22000001` for `+4722000001`, by which there are calls,
+             *     perhaps of the same person. They are not among these: erase them by that form.
+             */
+            others: string[];
+            /**
              * Certificate
              * @description Id of the certificate, in the folder `certificates` of the calls; empty: nothing was done.
              * @default
@@ -3519,6 +3823,13 @@ export interface components {
         };
         /** ExportOf */
         ExportOf: {
+            /**
+             * Node
+             * @description Node whose history it is; left out: that of the engine that answers, or of all nodes if they
+             *     share the index.
+             * @default
+             */
+            node: string;
             /**
              * Text
              * @default null
@@ -3666,6 +3977,13 @@ export interface components {
          * @description As `docs/history.md` describes them. Those of one key are alternatives.
          */
         Filters: {
+            /**
+             * Node
+             * @description Node whose history it is; left out: that of the engine that answers, or of all nodes if they
+             *     share the index.
+             * @default
+             */
+            node: string;
             /**
              * Text
              * @default null
@@ -4143,6 +4461,18 @@ export interface components {
              * @description So far; null if no price is known.
              */
             cost: number | null;
+            /**
+             * Node
+             * @description Node that has the call; empty without a cluster.
+             * @default
+             */
+            node: string;
+            /**
+             * Unknown Since
+             * @description Time since which the node has not answered; null while it answers.
+             * @default null
+             */
+            unknown_since: string | null;
         };
         /** LiveCalls */
         LiveCalls: {
@@ -4353,6 +4683,17 @@ export interface components {
              * @description Destination from which an operator has joined the call; empty: none.
              */
             operator: string;
+            /**
+             * Node
+             * @description Node that has the call; empty without a cluster.
+             */
+            node: string;
+            /**
+             * Unknown Since
+             * @description Time since which the node has not answered, so that the call may have changed; None while it
+             *     answers.
+             */
+            unknown_since: string | null;
         };
         /**
          * Load
@@ -4479,8 +4820,8 @@ export interface components {
             until_ms: number | null;
             /**
              * Kind
-             * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `gap`, `muted`; of people who
-             *     watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
+             * @description `key`, `approval`, `overlap`, `silence`, `transfer`, `trouble`, `adopted`, `gap`, `muted`; of
+             *     people who watched: `flag`, `listened`, `operator.say`, `operator.hint`, `operator.whisper`,
              *     `operator.takeover`, `operator.conference`, `operator.hangup`.
              */
             kind: string;
@@ -4928,6 +5269,19 @@ export interface components {
              */
             next: number | null;
         };
+        /** Ordered */
+        Ordered: {
+            /** Node */
+            node: string;
+            /** Draining */
+            draining: boolean;
+            /**
+             * Moving
+             * @description Calls that it hands over, as soon as that is possible.
+             * @default 0
+             */
+            moving: number;
+        };
         /** OutboundState */
         OutboundState: {
             /**
@@ -4965,6 +5319,13 @@ export interface components {
         };
         /** PageOf */
         PageOf: {
+            /**
+             * Node
+             * @description Node whose history it is; left out: that of the engine that answers, or of all nodes if they
+             *     share the index.
+             * @default
+             */
+            node: string;
             /**
              * Text
              * @default null
@@ -5220,6 +5581,12 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Purpose
+             * @description Why, for a call-screening service; empty: the context's.
+             * @default
+             */
+            purpose: string;
+            /**
              * Despite Block
              * @description Reason to call a number on the do-not-call list, for the audit; empty: it is not called.
              * @default
@@ -5236,6 +5603,21 @@ export interface components {
              * @default null
              */
             provider: string | null;
+        };
+        /** PlacedCall */
+        PlacedCall: {
+            /**
+             * Live
+             * @description True while it is dialled or talks, in this engine or another one.
+             */
+            live: boolean;
+            /**
+             * Outcome
+             * @description How it ended, such as `interrupted`: its engine was killed. Empty while it lives.
+             */
+            outcome: string;
+            /** Reason */
+            reason: string;
         };
         /** PlayOf */
         PlayOf: {
@@ -5872,6 +6254,16 @@ export interface components {
             restarts: number;
             /** Breaker */
             breaker: string;
+            /**
+             * Breaker Reported By
+             * @description Other engines of the cluster whose breaker of it is open.
+             */
+            breaker_reported_by: string[];
+            /**
+             * Runs At
+             * @description Engine of the cluster that runs it for this one; empty: this engine.
+             */
+            runs_at: string;
             /**
              * Again At
              * @description Next start by itself, during the pause after a failure.
@@ -8354,6 +8746,101 @@ export interface operations {
             };
         };
     };
+    show_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClusterState"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    drain_node: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DrainOf"];
+            };
+        };
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ordered"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    undrain_node: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ordered"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     show_contents: {
         parameters: {
             query?: never;
@@ -9981,6 +10468,7 @@ export interface operations {
     list_calls: {
         parameters: {
             query?: {
+                node?: string;
                 text?: string | null;
                 who?: ("caller" | "agent") | null;
                 id?: string | null;
@@ -10075,6 +10563,7 @@ export interface operations {
     count_calls: {
         parameters: {
             query?: {
+                node?: string;
                 text?: string | null;
                 who?: ("caller" | "agent") | null;
                 id?: string | null;
@@ -10132,6 +10621,7 @@ export interface operations {
     export_calls: {
         parameters: {
             query?: {
+                node?: string;
                 text?: string | null;
                 who?: ("caller" | "agent") | null;
                 id?: string | null;
@@ -10988,6 +11478,37 @@ export interface operations {
             };
         };
     };
+    show_placed_call: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                call_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlacedCall"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     check_number: {
         parameters: {
             query?: never;
@@ -11327,6 +11848,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Done"];
+                };
+            };
+            /** @description It was refused. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_caps: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It was done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AllCaps"];
                 };
             };
             /** @description It was refused. */

@@ -8,6 +8,7 @@ import {
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
+import { useRef } from "react";
 
 import { connect, Refused } from "../api/client.ts";
 import type { components, paths } from "../api/generated.ts";
@@ -133,6 +134,30 @@ export function useSend<M extends Exclude<Method, "get">, P extends PathsOf<M>>(
       if (!options.quiet && !isSignedOut(error)) toast.bad(sentence(error));
     },
   });
+}
+
+/**
+ * A request that is sent again, also by a person whom no answer reached, must not be carried out
+ * twice: its key stays until an answer comes or the content is another.
+ */
+export function useOnce() {
+  const last = useRef({ content: "", key: "" });
+  const headers = (...content: unknown[]) => {
+    const text = JSON.stringify(content);
+    if (last.current.content !== text) {
+      const key = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+      last.current = { content: text, key };
+    }
+    return { "Idempotency-Key": last.current.key };
+  };
+  const done = () => {
+    last.current = { content: "", key: "" };
+  };
+  // The engine gives a refusal again to the same key, so the next try needs another one.
+  const onError = (error: Error) => {
+    if (error instanceof Refused && error.status < 500) done();
+  };
+  return { headers, done, kept: { onError } };
 }
 
 const SESSION = "/api/v1/session";

@@ -20,7 +20,8 @@ import { type Schema, useGet } from "./api.ts";
 import { ElevationProvider } from "./elevation.tsx";
 import { LiveProvider } from "./live.ts";
 import { type Entry, NAVIGATION } from "./navigation.ts";
-import { type Me, SessionContext, useSession } from "./session.ts";
+import { usePages } from "./pages.ts";
+import { type Me, SessionContext } from "./session.ts";
 import { ShortcutsProvider, useShortcut, useShortcuts } from "./shortcuts.tsx";
 import { TopBar } from "./top-bar.tsx";
 
@@ -165,8 +166,7 @@ function useFrameKeys(open: (dialog: "palette" | "shortcuts") => void): void {
 }
 
 function Navigation({ open, onClose }: { open: boolean; onClose: () => void }) {
-  const { permissions } = useSession();
-  const shown = NAVIGATION.filter(({ may }) => may === undefined || permissions.includes(may));
+  const shown = usePages();
   useEffect(() => {
     if (!open) return;
     const onKey = (event: KeyboardEvent) => event.key === "Escape" && onClose();

@@ -7,6 +7,7 @@ export interface Entry {
   to:
     | "/live"
     | "/calls"
+    | "/outbound"
     | "/contexts"
     | "/try"
     | "/tools"
@@ -14,6 +15,7 @@ export interface Entry {
     | "/insights"
     | "/alarms"
     | "/engine"
+    | "/cluster"
     | "/people"
     | "/settings"
     | "/setup";
@@ -30,6 +32,13 @@ export interface Entry {
 export const NAVIGATION: readonly Entry[] = [
   { to: "/live", name: words.pages.live, icon: "live", letter: "l", may: "calls.read" },
   { to: "/calls", name: words.pages.calls, icon: "calls", letter: "c", may: "calls.read" },
+  {
+    to: "/outbound",
+    name: words.pages.outbound,
+    icon: "outbound",
+    letter: "o",
+    may: "calls.read",
+  },
   {
     to: "/contexts",
     name: words.pages.contexts,
@@ -55,6 +64,7 @@ export const NAVIGATION: readonly Entry[] = [
   },
   { to: "/alarms", name: words.pages.alarms, icon: "alarms", letter: "a", may: "alarms.read" },
   { to: "/engine", name: words.pages.engine, icon: "engine", letter: "e", may: "engine.read" },
+  { to: "/cluster", name: words.pages.cluster, icon: "cluster", letter: "n", may: "engine.read" },
   {
     to: "/people",
     name: words.pages.people,

@@ -7,7 +7,7 @@ import { toast } from "../parts/toast.tsx";
 import { words as all } from "../words/shell.ts";
 import { useGet, useSend } from "./api.ts";
 import { type LiveRow, useLiveCalls } from "./live.ts";
-import { NAVIGATION } from "./navigation.ts";
+import { usePages } from "./pages.ts";
 import { asCallId, asNumber, findItems, type Item } from "./palette-items.ts";
 import { useSession } from "./session.ts";
 import { chooseTheme, THEMES } from "./theme.ts";
@@ -104,11 +104,15 @@ function useItems(onEnd: (call: LiveRow) => void, onClose: () => void): Item[] {
   const uses = useGet("/api/v1/config/uses", {}, { enabled: reads });
   const tools = useGet("/api/v1/tools", {}, { enabled: may("tools.read") });
   const { rows } = useLiveCalls();
+  const pages = usePages();
   const go = useGo(onClose);
   return useMemo(() => {
-    const items: Item[] = NAVIGATION.filter(
-      (each) => !each.may || permissions.includes(each.may),
-    ).map(({ to, name }) => ({ id: to, label: name, kind: words.page, run: () => go(to) }));
+    const items: Item[] = pages.map(({ to, name }) => ({
+      id: to,
+      label: name,
+      kind: words.page,
+      run: () => go(to),
+    }));
     for (const call of rows) {
       const also = `${call.call_id} ${call.called_number} ${call.caller_name}`;
       const label = `${call.caller_number || call.call_id}, ${call.context}`;
@@ -147,7 +151,7 @@ function useItems(onEnd: (call: LiveRow) => void, onClose: () => void): Item[] {
       items.push({ id: `theme-${theme}`, label, kind: words.act, run });
     }
     return items;
-  }, [permissions, rows, uses.data, tools.data, go, tries, controls, onEnd, onClose]);
+  }, [pages, rows, uses.data, tools.data, go, tries, controls, onEnd, onClose]);
 }
 
 /** What the text itself can mean: a number, the id of a call, words of a call. */

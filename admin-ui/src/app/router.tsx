@@ -15,6 +15,7 @@ import { search as contexts } from "../pages/contexts/search.ts";
 import { search as engine } from "../pages/engine/search.ts";
 import { search as insights } from "../pages/insights/search.ts";
 import { search as live } from "../pages/live/search.ts";
+import { search as outbound } from "../pages/outbound/search.ts";
 import { search as people } from "../pages/people/search.ts";
 import { search as providers } from "../pages/providers/search.ts";
 import { search as settings } from "../pages/settings/search.ts";
@@ -66,6 +67,12 @@ const routes = [
   }),
   createRoute({
     getParentRoute,
+    path: "/outbound",
+    validateSearch: outbound,
+    component: lazyRouteComponent(() => import("../pages/outbound/page.tsx")),
+  }),
+  createRoute({
+    getParentRoute,
     path: "/contexts",
     validateSearch: contexts,
     component: contextsPage,
@@ -113,6 +120,11 @@ const routes = [
     path: "/engine",
     validateSearch: engine,
     component: lazyRouteComponent(() => import("../pages/engine/page.tsx")),
+  }),
+  createRoute({
+    getParentRoute,
+    path: "/cluster",
+    component: lazyRouteComponent(() => import("../pages/cluster/page.tsx")),
   }),
   createRoute({ getParentRoute, path: "/people", validateSearch: people, component: peoplePage }),
   createRoute({ getParentRoute, path: "/audit", validateSearch: people, component: peoplePage }),

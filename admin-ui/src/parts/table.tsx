@@ -38,7 +38,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
   const { label, rows, columns, rowKey, sort, onSort, onOpen, empty } = props;
   if (rows.length === 0 && empty) return empty;
   return (
-    <section aria-label={label} tabIndex={0} className="overflow-x-auto -outline-offset-2">
+    <section aria-label={label} tabIndex={0} className="relative overflow-x-auto -outline-offset-2">
       <table className="w-full border-collapse text-left">
         <caption className="sr-only">{label}</caption>
         <thead>

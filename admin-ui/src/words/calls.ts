@@ -23,6 +23,7 @@ const columns: Record<Column, string> = {
   source: "Source",
   direction: "Direction",
   config: "Config",
+  node: "Node",
 };
 
 const choices: Record<Choice, string> = {
@@ -120,6 +121,12 @@ export const words = {
   atLeast: (count: number) => `over ${count}`,
   count: (count: number) => `${count.toLocaleString()} ${count === 1 ? "call" : "calls"}`,
   notUpToDate: "The index is being brought up to date; calls may be missing.",
+  unreadable: (count: number) =>
+    count === 1
+      ? "1 call cannot be read now; it is tried again."
+      : `${count} calls cannot be read now; they are tried again.`,
+  searchedTo: (at: string) => `Encrypted calls were searched back to ${at}.`,
+  searchFurther: "Search further",
   newCalls: "New calls: show them",
   refresh: "Look again",
   loadingMore: "Loading more…",
@@ -127,6 +134,8 @@ export const words = {
   noCalls: "No calls yet",
   noCallsHint: "Calls appear here when they begin. Place one:",
   noMatch: "No call matches these filters",
+  node: (node: string) => `Node ${node}`,
+  allNodes: "All nodes",
   columnsMenu: "Columns",
   usualColumns: "Usual columns",
   exportMenu: "Export",
@@ -146,6 +155,7 @@ export const words = {
     not_reached: "not reached",
     shutdown: "engine stopped",
     killed: "engine killed",
+    moved: "went on in another engine",
     "not ended": "running",
   } as Record<string, string>,
   directions: { in: "incoming", out: "outgoing" } as Record<string, string>,

@@ -16,6 +16,7 @@ export const words = {
   columns: {
     state: "State",
     caller: "Caller",
+    node: "Node",
     context: "Context",
     words: "Last words",
     waiting: "Wait now",
@@ -41,6 +42,8 @@ export const words = {
     ending: "ending",
     recorded: "over",
   } as Record<string, string>,
+  unknownSince: (time: string) => `unknown since ${time}: the node does not answer`,
+  unknown: "unknown",
   callerSpeaks: "caller speaks",
   sides: { caller: "Caller", agent: "Agent" } as Record<string, string>,
   hidden: "words are hidden",

@@ -98,6 +98,12 @@ export const words = {
       count === 1
         ? "1 call has not ended; it stays. Try again afterwards."
         : `${count} calls have not ended; they stay. Try again afterwards.`,
+    others: (forms: readonly string[]) =>
+      `There are calls of ${forms.join(", ")}, too, perhaps of the same person: erase them by that number.`,
+    unreadable: (count: number) =>
+      count === 1
+        ? "1 call cannot be read and may be of this number: the erasure is not complete until it is."
+        : `${count} calls cannot be read and may be of this number: the erasure is not complete until they are.`,
     confirm: "Erase",
     confirmTitle: "Erase these calls for good?",
     confirmAbout:

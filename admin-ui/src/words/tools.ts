@@ -180,6 +180,8 @@ export const words = {
     protocol: "Protocol",
     restarts: "Restarts",
     breaker: "Breaker",
+    reportedBy: "Gives no answers to",
+    runsAt: "Runs at",
     error: "Last error",
     tools: "Tools",
     noTools: "It lists no tools.",

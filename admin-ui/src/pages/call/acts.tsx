@@ -172,8 +172,9 @@ function Erase({ id, onClose }: { id: string; onClose: () => void }) {
   const plan = useSend("post", "/api/v1/erasures");
   const erase = useSend("delete", "/api/v1/calls/{call_id}", {
     stale: ["/api/v1/calls", "/api/v1/calls/facets"],
-    onDone: ({ files }) => {
-      toast(words.erase.done(files));
+    onDone: ({ files, problem }) => {
+      if (problem) toast.bad(problem);
+      else toast(words.erase.done(files));
       void navigate({ to: "/calls" });
     },
   });

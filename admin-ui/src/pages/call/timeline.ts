@@ -102,6 +102,7 @@ const MARK_LANES: Readonly<Record<string, Lane>> = {
   "operator.conference": "people",
   "operator.whisper": "people",
   trouble: "trouble",
+  adopted: "trouble",
   gap: "trouble",
 };
 

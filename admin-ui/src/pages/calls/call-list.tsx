@@ -4,6 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useCallback, useMemo, useState } from "react";
 
 import { get, keyOf, useGet } from "../../app/api.ts";
+import { useNodes } from "../../app/pages.ts";
 import { usePhone } from "../../app/phone.ts";
 import { useMay } from "../../app/session.ts";
 import { useShortcut } from "../../app/shortcuts.tsx";
@@ -15,16 +16,17 @@ import { download } from "../../parts/download.ts";
 import { Menu } from "../../parts/menu.tsx";
 import { Page } from "../../parts/page.tsx";
 import { type Column as TableColumn, VirtualRows } from "../../parts/table.tsx";
+import { momentText } from "../../parts/time.tsx";
 import { words } from "../../words/calls.ts";
 import { type CallRow, callerOf, tableColumns } from "./cells.tsx";
-import { COLUMN_NAMES, type Column, USUAL_COLUMNS, withColumn } from "./columns.ts";
+import { COLUMN_NAMES, type Column, SHARED_COLUMNS, USUAL_COLUMNS, withColumn } from "./columns.ts";
 import { Facets } from "./facets.tsx";
 import {
+  askedOf,
   exportText,
   type Filters,
   partsOf,
   type Query,
-  queryOf,
   type Search,
   totalOf,
 } from "./search.ts";
@@ -44,9 +46,11 @@ export interface CallListProps {
 }
 
 export function CallList({ search, onSearch }: CallListProps) {
-  const query = useMemo(() => queryOf(search), [search]);
+  const query = useMemo(() => askedOf(search), [search]);
   const counts = useGet(FACETS, { query }, { keepPrevious: true });
   const facets = counts.data?.facets ?? {};
+  const shared = counts.data?.shared ?? false;
+  const usual = shared ? SHARED_COLUMNS : USUAL_COLUMNS;
   const [picked, setPicked] = useState<readonly string[]>([]);
   const change = (filters: Filters, typing = false) =>
     onSearch((now) => ({ ...now, ...filters }), typing);
@@ -55,8 +59,13 @@ export function CallList({ search, onSearch }: CallListProps) {
     <Page
       title={words.title}
       fills
-      aside={counts.data && <Total count={totalOf(facets.outcome, search.outcome)} />}
-      actions={<Actions search={search} query={query} onSearch={onSearch} />}
+      aside={
+        counts.data &&
+        !counts.data.partial && <Total count={totalOf(facets.outcome, search.outcome)} />
+      }
+      actions={
+        <Actions search={search} query={query} onSearch={onSearch} shared={shared} usual={usual} />
+      }
     >
       <SearchBar filters={search} onChange={change}>
         {phone && <FiltersDialog filters={search} counts={facets} onChange={change} />}
@@ -71,7 +80,13 @@ export function CallList({ search, onSearch }: CallListProps) {
           </aside>
         )}
         <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-          <Rows search={search} query={query} picked={picked} onPicked={setPicked} />
+          <Rows
+            shown={search.columns ?? usual}
+            search={search}
+            query={query}
+            picked={picked}
+            onPicked={setPicked}
+          />
           {picked.length > 0 && (
             <Picked
               picked={picked}
@@ -93,16 +108,38 @@ function Total({ count }: { count: number }) {
   );
 }
 
-interface ActionsProps extends CallListProps {
-  query: Query;
+/** The calls of one node; of all nodes if they share the index, or else of this one. */
+function NodeMenu({ search, onSearch, shared }: CallListProps & { shared: boolean }) {
+  const nodes = useNodes();
+  if (nodes.length < 2) return null;
+  const usual = shared ? undefined : nodes.find(({ own }) => own)?.node;
+  const choices = [...(shared ? [undefined] : []), ...nodes.map(({ node }) => node)];
+  const current = search.node ?? usual;
+  return (
+    <Menu
+      trigger={<Button icon="cluster">{current ? words.node(current) : words.allNodes}</Button>}
+      items={choices.map((node) => ({
+        label: node ?? words.allNodes,
+        checked: node === current,
+        onSelect: () => onSearch((now) => ({ ...now, node: node === usual ? undefined : node })),
+      }))}
+    />
+  );
 }
 
-function Actions({ search, query, onSearch }: ActionsProps) {
+interface ActionsProps extends CallListProps {
+  query: Query;
+  shared: boolean;
+  usual: readonly Column[];
+}
+
+function Actions({ search, query, onSearch, shared, usual }: ActionsProps) {
   const queries = useQueryClient();
-  const shown = search.columns ?? USUAL_COLUMNS;
+  const shown = search.columns ?? usual;
   const choose = (columns: Column[] | undefined) => onSearch((now) => ({ ...now, columns }), true);
   return (
     <>
+      <NodeMenu search={search} onSearch={onSearch} shared={shared} />
       <ViewsMenu search={search} onOpen={onSearch} />
       <Menu
         trigger={<Button icon="table">{words.columnsMenu}</Button>}
@@ -178,33 +215,41 @@ function useRows(query: Query) {
     staleTime: Number.POSITIVE_INFINITY,
   });
   const rows = useMemo(() => pages.data?.pages.flatMap((page) => page.rows) ?? [], [pages.data]);
-  const newest = useGet(PATH, { query: { ...query, limit: 1 } }, { refetchInterval: LOOK_MS });
+  const last = pages.data?.pages.at(-1);
+  // Encrypted calls are opened for each look.
+  const opens = last?.searched_to_ms != null;
+  const newest = useGet(
+    PATH,
+    { query: { ...query, limit: 1 } },
+    { refetchInterval: opens ? false : LOOK_MS },
+  );
   const first = newest.data?.rows[0];
   const hasNewer = first !== undefined && pages.data !== undefined && isNewer(first, rows[0]);
-  return { pages, rows, hasNewer, key };
+  return { pages, rows, hasNewer, key, last };
 }
 
 /** A dialplan may give two calls of a day one id, and then their ledgers differ. */
-const keyOfRow = (row: CallRow) => `${row.file}/${row.id}`;
+const keyOfRow = (row: CallRow) => `${row.node}/${row.file}/${row.id}`;
 
 const isNewer = (row: CallRow, than: CallRow | undefined) =>
   than === undefined || row.started_ms > than.started_ms;
 
 interface RowsProps {
+  shown: readonly Column[];
   search: Search;
   query: Query;
   picked: readonly string[];
   onPicked: (picked: readonly string[]) => void;
 }
 
-function Rows({ search, query, picked, onPicked }: RowsProps) {
+function Rows({ shown, search, query, picked, onPicked }: RowsProps) {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const phone = usePhone();
-  const { pages, rows, hasNewer, key } = useRows(query);
+  const { pages, rows, hasNewer, key, last } = useRows(query);
   const columns = useMemo(
-    () => [pickColumn(picked, onPicked), ...tableColumns(search.columns ?? USUAL_COLUMNS, phone)],
-    [search.columns, picked, onPicked, phone],
+    () => [pickColumn(picked, onPicked), ...tableColumns(shown, phone)],
+    [shown, picked, onPicked, phone],
   );
   const open = useCallback(
     (row: CallRow) => void navigate({ to: "/calls/$callId", params: { callId: row.id } }),
@@ -220,7 +265,16 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
       </div>
     );
   }
-  if (rows.length === 0 && !hasNewer) return <NoCalls filtered={partsOf(search).length > 0} />;
+  const further = last?.searched_to_ms != null && (
+    <Further
+      at={last.searched_to_ms}
+      busy={pages.isFetchingNextPage}
+      onFurther={() => void pages.fetchNextPage()}
+    />
+  );
+  if (rows.length === 0 && !hasNewer) {
+    return further || <NoCalls filtered={partsOf(search).length > 0} />;
+  }
   return (
     <>
       {hasNewer && (
@@ -252,7 +306,26 @@ function Rows({ search, query, picked, onPicked }: RowsProps) {
           {words.notUpToDate}
         </p>
       )}
+      {last !== undefined && last.unreadable > 0 && (
+        <p role="status" className="border-t border-line px-6 py-1 text-xs text-warn">
+          {words.unreadable(last.unreadable)}
+        </p>
+      )}
+      {further}
     </>
+  );
+}
+
+/** How far encrypted calls were searched, and the way on. */
+function Further(props: { at: number; busy: boolean; onFurther: () => void }) {
+  const at = momentText(new Date(props.at), new Date());
+  return (
+    <div role="status" className="flex items-center gap-3 border-t border-line px-6 py-1 text-xs">
+      <span>{words.searchedTo(at)}</span>
+      <Button small busy={props.busy} onClick={props.onFurther}>
+        {words.searchFurther}
+      </Button>
+    </div>
   );
 }
 

@@ -144,6 +144,7 @@ const CELLS: Record<Column, (row: CallRow) => ReactNode> = {
       {row.config.slice(0, SHORT_DIGEST)}
     </code>
   ),
+  node: (row) => row.node,
 };
 
 /** The tools that were used; those that failed are first, and say so. */

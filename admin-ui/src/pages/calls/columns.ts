@@ -20,6 +20,7 @@ const TRACKS = {
   source: "6.5rem",
   direction: "6.5rem",
   config: "5.5rem",
+  node: "minmax(5rem, 1fr)",
 } as const;
 
 export type Column = keyof typeof TRACKS;
@@ -36,6 +37,9 @@ export const USUAL_COLUMNS: readonly Column[] = [
   "tools",
   "cost",
 ];
+
+/** Of a cluster whose nodes share the index. */
+export const SHARED_COLUMNS: readonly Column[] = [...USUAL_COLUMNS, "node"];
 
 /** What fits beside each other on a phone. */
 const PHONE_TRACKS: Partial<Record<Column, string>> = {

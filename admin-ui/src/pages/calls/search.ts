@@ -53,6 +53,8 @@ export type Filters = { [Name in Filter]?: Query[Name] | undefined };
 
 export type Search = Filters & {
   columns?: Column[] | undefined;
+  /** Whose history it is; left out: of all nodes if they share the index, or of this one. */
+  node?: string | undefined;
   /** Id of the saved view that was opened. */
   view?: string | undefined;
   /** Ids of two calls. */
@@ -63,6 +65,8 @@ export function search(raw: Raw): Search {
   const found: Search = { ...filtersOf(raw) };
   const columns = texts(raw.columns)?.filter(isColumn);
   if (columns?.length) found.columns = columns;
+  const node = text(raw.node);
+  if (node !== undefined) found.node = node;
   const view = text(raw.view);
   if (view !== undefined) found.view = view;
   const compared = texts(raw.compare)?.flatMap((each) => each.split(","));
@@ -91,6 +95,12 @@ export function filtersOf(raw: Raw): Query {
   if (who !== undefined && found.text !== undefined) found.who = who;
   return found;
 }
+
+/** As the engine is asked: the filters, and the node. */
+export const askedOf = (search: Search): Query & { node?: string } => ({
+  ...queryOf(search),
+  ...(search.node && { node: search.node }),
+});
 
 /** As the engine takes them: times with a zone, since a bare day would be one of its own zone. */
 export function queryOf(filters: Filters): Query {

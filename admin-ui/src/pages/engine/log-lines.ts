@@ -54,6 +54,27 @@ function lineOf(whole: Readonly<Record<string, unknown>>, id: number): LogLine {
   };
 }
 
+/** How far a list is scrolled, in pixels, by the names of its element. */
+export interface Scrolled {
+  scrollTop: number;
+  scrollHeight: number;
+  clientHeight: number;
+}
+
+/**
+ * True if the newest line is followed after the list was scrolled, or its size was changed: only
+ * the reader's way up ends it. `topBefore`: where it was; `near`: pixels that count as the end.
+ */
+export function isFollowing(
+  before: boolean,
+  topBefore: number,
+  { scrollTop, scrollHeight, clientHeight }: Scrolled,
+  near: number,
+): boolean {
+  const atEnd = scrollHeight - scrollTop - clientHeight < near;
+  return atEnd || (before && scrollTop >= topBefore);
+}
+
 const written = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** Control characters, and those that turn the direction of writing, as their numbers. */

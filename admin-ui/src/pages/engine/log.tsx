@@ -20,7 +20,7 @@ import { LateInput, Select } from "../../parts/field.tsx";
 import { type Focused, placeOf } from "../../parts/sorted.ts";
 import { Time } from "../../parts/time.tsx";
 import { words } from "../../words/engine.ts";
-import { found, type Log, type LogLine, NO_LINES, takeLines } from "./log-lines.ts";
+import { found, isFollowing, type Log, type LogLine, NO_LINES, takeLines } from "./log-lines.ts";
 import { LEVELS, type Search } from "./search.ts";
 
 const said = words.log;
@@ -122,14 +122,23 @@ function Lines({ lines, count, cut, opened, onOpen }: LinesProps) {
     overscan: 12,
   });
   useEffect(() => {
-    if (follows && lines.length > 0) virtual.scrollToIndex(lines.length - 1, { align: "end" });
-  }, [follows, lines.length, virtual]);
+    if (follows && lines.length > 0) toEnd(scroller.current);
+  }, [follows, lines.length]);
+  useEffect(() => {
+    if (!follows || scroller.current === null) return;
+    // A smaller window hides the newest lines without any scrolling.
+    const observer = new ResizeObserver(([box]) => toEnd(box?.target));
+    observer.observe(scroller.current);
+    return () => observer.disconnect();
+  }, [follows]);
+  const before = useRef(0);
   const scrolled = () => {
     const box = scroller.current;
     if (box === null) return;
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < AT_END;
-    if (follows && !atEnd) setSeen(count);
-    setFollows(atEnd);
+    const still = isFollowing(follows, before.current, box, AT_END);
+    before.current = box.scrollTop;
+    if (follows && !still) setSeen(count);
+    setFollows(still);
   };
   const current = focused ? placeOf(lines, ({ id }) => id, focused) : lines.length - 1;
   const go = (to: number) => {
@@ -200,6 +209,10 @@ function Lines({ lines, count, cut, opened, onOpen }: LinesProps) {
       </div>
     </>
   );
+}
+
+function toEnd(box: Element | null | undefined): void {
+  if (box) box.scrollTop = box.scrollHeight;
 }
 
 const LEVEL_COLOURS: Record<string, string> = {

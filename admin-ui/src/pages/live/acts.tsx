@@ -1,8 +1,8 @@
 // What a person can do in a live call: end it, transfer the caller, take over, join, flag the moment,
 // say, hint or whisper.
-import { type FormEvent, type KeyboardEvent, useRef, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useState } from "react";
 
-import { Refused, useGet, useSend } from "../../app/api.ts";
+import { useGet, useOnce, useSend } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm, Dialog } from "../../parts/dialog.tsx";
@@ -12,30 +12,6 @@ import { toast } from "../../parts/toast.tsx";
 import { words } from "../../words/live.ts";
 
 const acts = words.acts;
-
-/**
- * A request that is sent again, also by a person whom no answer reached, must not be carried out
- * twice: its key stays until an answer comes or the content is another.
- */
-function useOnce() {
-  const last = useRef({ content: "", key: "" });
-  const headers = (...content: unknown[]) => {
-    const text = JSON.stringify(content);
-    if (last.current.content !== text) {
-      const key = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
-      last.current = { content: text, key };
-    }
-    return { "Idempotency-Key": last.current.key };
-  };
-  const done = () => {
-    last.current = { content: "", key: "" };
-  };
-  // The engine gives a refusal again to the same key, so the next try needs another one.
-  const onError = (error: Error) => {
-    if (error instanceof Refused && error.status < 500) done();
-  };
-  return { headers, done, kept: { onError } };
-}
 
 export function EndButton({ call_id }: { call_id: string }) {
   const [asks, setAsks] = useState(false);

@@ -15,6 +15,7 @@ type ColumnName = keyof typeof words.columns;
 const WIDTHS: Record<ColumnName, string> = {
   state: "8.5rem",
   caller: "minmax(8.5rem, 0.8fr)",
+  node: "5rem",
   context: "minmax(4.75rem, 0.5fr)",
   words: "minmax(9rem, 4fr)",
   waiting: "5rem",
@@ -37,9 +38,13 @@ const NUMBERS: readonly ColumnName[] = ["waiting", "answers", "cost", "duration"
 const FEW: readonly ColumnName[] = ["state", "caller", "context", "words", "waiting", "duration"];
 const ON_A_PHONE: readonly ColumnName[] = ["state", "caller", "waiting"];
 
-/** The columns; `ahead`: of the engine's clock, in ms. */
-export function liveColumns(room: "all" | "few" | "phone", ahead: number): Column<LiveRow>[] {
-  const all = Object.keys(WIDTHS) as ColumnName[];
+/** The columns; `ahead`: of the engine's clock, in ms; `nodes`: the calls are of several. */
+export function liveColumns(
+  room: "all" | "few" | "phone",
+  ahead: number,
+  nodes = false,
+): Column<LiveRow>[] {
+  const all = (Object.keys(WIDTHS) as ColumnName[]).filter((name) => nodes || name !== "node");
   const names = room === "all" ? all : room === "few" ? FEW : ON_A_PHONE;
   return names.map((name) => ({
     id: name,
@@ -62,6 +67,16 @@ const TONES: Record<string, Tone> = {
 };
 
 export function State({ row }: { row: LiveRow }) {
+  if (row.unknown_since) {
+    const text = words.unknownSince(new Date(row.unknown_since).toLocaleTimeString());
+    return (
+      <span className="flex items-center gap-1.5 text-warn" title={text}>
+        <StatusDot tone="warn" />
+        {words.unknown}
+        <span className="sr-only">{text}</span>
+      </span>
+    );
+  }
   const speaks = row.speaking === "caller" && row.state === "listening";
   return (
     <span className="flex items-center gap-1.5">
@@ -82,6 +97,7 @@ const CELLS: Record<ColumnName, (row: LiveRow, ahead: number) => ReactNode> = {
       {row.caller_name && <span className="text-muted"> {row.caller_name}</span>}
     </>
   ),
+  node: (row) => row.node,
   context: (row) => row.context,
   words: (row) => <LastWords row={row} />,
   waiting: (row, ahead) =>

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useClockAhead } from "../../app/clock.ts";
 import { useLiveCalls } from "../../app/live.ts";
+import { useNodes } from "../../app/pages.ts";
 import { usePhone } from "../../app/phone.ts";
 import { Empty, Loading, StaleNote } from "../../parts/answer.tsx";
 import { Button, LinkButton } from "../../parts/button.tsx";
@@ -196,7 +197,8 @@ interface ListProps {
 function List({ rows, none, connecting, ahead, open, onOpen }: ListProps) {
   const phone = usePhone();
   const room = phone ? "phone" : open === undefined ? "all" : "few";
-  const columns = useMemo(() => liveColumns(room, ahead), [room, ahead]);
+  const nodes = useNodes().length > 1 || rows.some(({ node }) => node !== rows[0]?.node);
+  const columns = useMemo(() => liveColumns(room, ahead, nodes), [room, ahead, nodes]);
   // The same function between renders: else each frame of the feed would render each row.
   const latest = useRef(onOpen);
   latest.current = onOpen;

@@ -76,8 +76,9 @@ function Erasure() {
   const look = useSend("post", "/api/v1/erasures", { quiet: true });
   const erase = useSend("post", "/api/v1/erasures", {
     stale: ["/api/v1/calls", "/api/v1/calls/facets"],
-    onDone: ({ calls }) => {
-      toast(words.erase.erased(calls.length));
+    onDone: ({ calls, problem }) => {
+      if (problem) toast.bad(problem);
+      else toast(words.erase.erased(calls.length));
       setAsking(false);
       setValue("");
       look.reset();
@@ -152,12 +153,14 @@ function Erasure() {
 }
 
 function Found({ found, onErase }: { found: Schema<"Erased">; onErase: () => void }) {
-  const { calls, refused, files, running } = found;
+  const { calls, refused, files, running, unreadable, others } = found;
   const goes = calls.length + refused.length;
   return (
     <div className="mt-4 grid gap-3 border-t border-line pt-4">
       <p>{goes ? words.erase.wouldGo(calls.length, files, refused.length) : words.erase.nothing}</p>
       {running.length > 0 && <StaleNote>{words.erase.running(running.length)}</StaleNote>}
+      {others.length > 0 && <StaleNote>{words.erase.others(others)}</StaleNote>}
+      {unreadable.length > 0 && <StaleNote>{words.erase.unreadable(unreadable.length)}</StaleNote>}
       {calls.length > 0 && (
         <ul
           aria-label={words.erase.list}

@@ -163,6 +163,8 @@ function Overview({ server }: { server: Server }) {
     ],
     [words.server.restarts, server.restarts],
     [words.server.breaker, server.breaker],
+    [words.server.reportedBy, server.breaker_reported_by.join(", ")],
+    [words.server.runsAt, server.runs_at],
     [words.server.protocol, server.protocol],
     [words.server.capabilities, server.capabilities.join(", ")],
     [words.server.pid, server.pid],

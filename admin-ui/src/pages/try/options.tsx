@@ -1,12 +1,11 @@
 // The form of what is tried: configuration, context, provider, tools and the made-up caller. Its
 // state is the address, but for the answers of tools that do not run.
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
 
 import { api, type Schema, useGet } from "../../app/api.ts";
 import { useMay } from "../../app/session.ts";
 import { Checkbox, Field, LateInput, Select, TextInput } from "../../parts/field.tsx";
-import { Icon } from "../../parts/icons.tsx";
+import { Fold } from "../../parts/fold.tsx";
 import { momentText } from "../../parts/time.tsx";
 import { words } from "../../words/try.ts";
 import type { Search } from "./search.ts";
@@ -288,30 +287,4 @@ function Caller({ search, chosen, onSearch }: PartProps) {
 /** Drop what no telephone number has; the engine takes the same characters. */
 function numberOf(typed: string): string | undefined {
   return typed.replace(/[^0-9A-Za-z+*#_.-]/g, "") || undefined;
-}
-
-/** A part of a form that is folded away, unless it is `open` at first. */
-export function Fold({ title, open = false, children }: FoldProps) {
-  const [shown, setShown] = useState(open);
-  return (
-    <details
-      open={shown}
-      onToggle={(event) => setShown(event.currentTarget.open)}
-      className="group"
-    >
-      <summary className="flex min-h-6 cursor-pointer list-none items-center gap-1 font-medium">
-        <span className="text-muted transition-transform group-open:rotate-90">
-          <Icon name="right" size={14} />
-        </span>
-        {title}
-      </summary>
-      <div className="grid gap-3 pt-2">{children}</div>
-    </details>
-  );
-}
-
-interface FoldProps {
-  title: string;
-  open?: boolean;
-  children: ReactNode;
 }

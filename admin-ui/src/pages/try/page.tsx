@@ -10,6 +10,7 @@ import { Empty, Problem } from "../../parts/answer.tsx";
 import { Button } from "../../parts/button.tsx";
 import { cx } from "../../parts/cx.ts";
 import { Field, LateInput, Select } from "../../parts/field.tsx";
+import { Fold } from "../../parts/fold.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -18,7 +19,7 @@ import { endTrial, useTests, useTrial } from "./begin.ts";
 import { Call, LeaveCall } from "./call.tsx";
 import { Chat } from "./chat.tsx";
 import { SoundChoice } from "./line.tsx";
-import { type Canned, type Chosen, Fold, Options, useChosen } from "./options.tsx";
+import { type Canned, type Chosen, Options, useChosen } from "./options.tsx";
 import type { Search } from "./search.ts";
 
 const route = getRouteApi("/try");
