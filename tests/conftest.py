@@ -5,9 +5,9 @@ file. Files stay whole, so that an engine that serves a file starts once. The nu
 printed at the head and at the end of a run that failed; `--order=NUMBER` repeats it, and
 `--order=listed` takes the files and tests as they are written.
 
-**Processes.** `make test` runs three processes side by side on two processors, as most of the time
-of a call is waiting. Each takes whole files: first those that take long because they run in real
-time (`REAL_TIME`), then the rest.
+**Processes.** `make test` runs two processes side by side: more keep two processors so busy that
+calls are understood too late. Each takes whole files: first those that take long because they run
+in real time (`REAL_TIME`), then the rest.
 
 **Language model.** Tests in tests/llm need a real language model, and are collected only where
 `CORDBOARD_LANGUAGE_MODEL` names its file (`make test-llm`). Other runs of all tests say at their
@@ -65,23 +65,40 @@ REAL_TIME = (
     "tests/admin_ui/",
     "tests/api/test_administered_engine.py",
     "tests/calls/post_call/test_queue.py",
+    "tests/cli/test_cluster_config_command.py",
     "tests/cli/test_demo.py",
     "tests/cli/test_mcp_of_a_running_engine.py",
     "tests/cli/test_run.py",
+    "tests/cluster/test_config_versions.py",
+    "tests/cluster/test_events.py",
+    "tests/cluster/test_killed_members.py",
+    "tests/cluster/test_mcp_servers.py",
+    "tests/cluster/test_member.py",
+    "tests/cluster/test_nats_bus.py",
+    "tests/cluster/test_real_leases.py",
+    "tests/cluster/test_real_limits.py",
+    "tests/deployment/test_kamailio.py",
     "tests/examples/test_tutorial.py",
+    "tests/history/test_database_away.py",
     "tests/mcp_servers/test_engine_server.py",
     "tests/observe/test_traced_call.py",
+    "tests/runtime/test_shared_asterisk.py",
+    "tests/telephony/asterisk/test_adoption.py",
     "tests/telephony/asterisk/test_breaks.py",
     "tests/telephony/asterisk/test_consultations.py",
     "tests/telephony/asterisk/test_dialplan.py",
+    "tests/telephony/asterisk/test_instance.py",
     "tests/telephony/asterisk/test_ownership.py",
+    "tests/telephony/asterisk/test_placement.py",
     "tests/telephony/asterisk/test_rtp_calls.py",
     "tests/telephony/asterisk/test_source.py",
     "tests/telephony/asterisk/test_strangers.py",
     "tests/telephony/asterisk/test_waiting_music.py",
     "tests/telephony/asterisk/test_websocket_calls.py",
     "tests/outbound/test_campaign_store.py",
+    "tests/outbound/test_placed.py",
     "tests/runtime/test_engine.py",
+    "tests/runtime/test_mcp_membership.py",
     "tests/runtime/test_setup_check.py",
     "tests/testkit/asterisk/test_instance.py",
     "tests/testkit/sip/test_phone_to_phone.py",
@@ -107,6 +124,7 @@ SLOW = (
     "tests/cli/",
     "tests/config/test_limits.py",
     "tests/config/test_watch.py",
+    "tests/deployment/",
     "tests/examples/",
     "tests/llm/",
     "tests/mcp/definitions/test_hostile_listing.py",

@@ -66,6 +66,7 @@ from cordboard.config.workspace import Workspace
 from cordboard.errors import ChatRefused, LineError, NotThere
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import Policy
+from cordboard.firewall.usage import cap_usage
 from cordboard.generation.tool_listing import ToolListing, ToolRow
 from cordboard.history.erased import ErasedCalls
 from cordboard.history.keeper import IndexKeeper
@@ -77,6 +78,7 @@ from cordboard.observe.logging import KeptLog
 from cordboard.observe.tool_usage import ToolUsage
 from cordboard.observe.tool_usage_files import ToolUsageFiles
 from cordboard.outbound.campaigns.callbacks import CallbackQueue
+from cordboard.outbound.placed import PlacedCalls
 from cordboard.outbound.placing import OutboundCalls
 from cordboard.telephony.browser.source import BrowserCalls
 from cordboard.telephony.dialled import Dialled, DialledLine
@@ -457,12 +459,15 @@ class Room:
         loop = asyncio.get_running_loop()
         self.orders: list[OutboundOrder] = []
         """Outbound calls that were placed."""
+        self.counts = Counts()
+        self.placed = PlacedCalls(lambda: self.running.outbound.campaigns)
         self.outbound = OutboundCalls(
             lambda: self.running,
             lambda order, _: self.orders.append(order),
-            lambda: Policy(self.running.firewall, self.running.destinations),
-            Counts(),
+            self.policy,
+            self.counts,
             CallbackQueue(lambda: self.running.outbound.campaigns).is_blocked,
+            self.placed,
         )
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
         self.runs, self.chats = LiveRuns(), LiveChats()
@@ -513,6 +518,7 @@ class Room:
             providers=self._provider_desk(config),
             browser=self.browser_calls,
             outbound=self.outbound,
+            caps=lambda: cap_usage(self.policy(), self.counts, self.running.contexts),
             runs=cast(TrialRuns, self.runs),
             chats=cast(ChatSessions, self.chats),
             config=lambda: self.running,
@@ -576,6 +582,9 @@ class Room:
 
     async def _dial(self, dialled: Dialled) -> DialledLine:
         raise LineError(f"there is no {dialled.extension} here")
+
+    def policy(self) -> Policy:
+        return Policy(self.running.firewall, self.running.destinations)
 
     def _history(self) -> IndexKeeper | None:
         """Begun at its first use: most tests have none."""

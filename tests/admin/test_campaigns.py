@@ -33,11 +33,12 @@ async def test_a_list_becomes_a_campaign_that_is_started_paused_and_cancelled(ro
     made = (await browser.post("/campaigns", {**WANTED, "days": "mon-sun"})).json()
     assert (made["people"], made["left_out"]) == (2, 2)
     assert made["broken"] == [
-        {"line": 4, "problem": "numbers of class emergency are shut"},
+        {"line": 4, "problem": "number: numbers of class emergency are shut"},
         {"line": 5, "problem": "the number is there already"},
     ]
     [campaign] = (await browser.get("/campaigns")).json()["campaigns"]
     assert (campaign["state"], campaign["people"]) == ("paused", {"pending": 2})
+    assert campaign["waits"] == "", "it is not to call"
     assert (await browser.post("/campaigns/spring/start")).status_code == 200
     call_id = called(room, "answered")
     shown = (await browser.get("/campaigns/spring?limit=1")).json()
@@ -72,8 +73,10 @@ async def test_a_list_becomes_a_campaign_that_is_started_paused_and_cancelled(ro
         ({"name": "a/b"}, "expected a name"),
         ({"name": "callbacks-demo"}, "promised call-backs"),
         ({"hours": "20:00-09:00"}, "the end must be after"),
+        ({"days": "someday"}, "expected such as mon-fri"),
         ({"zone": "Europe/Olso"}, "there is no 'Europe/Olso'"),
         ({"keys": ["1x"]}, "other characters"),
+        ({"consent": "x" * 1_001}, "at most 1000 characters"),
     ],
 )  # fmt: skip
 async def test_what_is_wrong_makes_no_campaign(
@@ -84,10 +87,14 @@ async def test_what_is_wrong_makes_no_campaign(
     wrong = await browser.post("/campaigns", {**WANTED, **change})
     assert wrong.status_code in (404, 422), wrong.text
     assert told in wrong.text
+    if wrong.status_code == 422:
+        [place] = wrong.json()["error"]["at"]
+        assert [place["key"]] == [*change], "the page shows it beside that field"
     assert (await browser.get("/campaigns")).json() == {"campaigns": []}
     assert (await browser.post("/campaigns", WANTED)).status_code == 200
     twice = await browser.post("/campaigns", WANTED)
     assert "already" in twice.text, twice.text
+    assert twice.json()["error"]["at"][0]["key"] == "name"
 
 
 async def test_numbers_are_masked_and_other_contexts_do_not_exist(room: Room) -> None:
@@ -119,6 +126,7 @@ async def test_the_do_not_call_list_counts_for_single_calls(room: Room) -> None:
     assert (await otto.get("/do-not-call")).json() == {"numbers": [], "next": None}
     wrong = await otto.post("/do-not-call", {"numbers": ["+4722000001", "Kari"]})
     assert (wrong.status_code, "'Kari'" in wrong.text) == (422, True)
+    assert wrong.json()["error"]["at"][0]["key"] == "numbers"
     added = await otto.post("/do-not-call", {"numbers": ["22 00 00 01", "+4722000002"]})
     assert added.json() == {"added": 2}
     masked = (await otto.get("/do-not-call?limit=1")).json()
@@ -131,6 +139,7 @@ async def test_the_do_not_call_list_counts_for_single_calls(room: Room) -> None:
     assert (judged["allowed"], judged["blocked"]) == (True, True)
     refused = await otto.post("/calls", about)
     assert (refused.status_code, code(refused)) == (403, "do_not_call")
+    assert refused.json()["error"]["at"][0]["key"] == "number"
     reason = "she asked for it"
     assert (await otto.post("/calls", {**about, "despite_block": reason})).status_code == 200
     assert room.entries()[-1]["detail"]["despite_block"] == reason

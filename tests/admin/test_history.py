@@ -24,6 +24,7 @@ from cordboard.config.versions import Author, Versions
 from cordboard.history.call_record import CallOnDisk
 from cordboard.outbound.campaigns.rows import Row
 from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+from cordboard.privacy.sealed_file import CallSeal
 
 from .conftest import Browser, LiveCall, Room, code, record
 
@@ -342,7 +343,8 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
     assert set(ids(await anna.get("/calls"))) == {"a", "b", "c", "r"}
     done = await anna.post("/erasures", {"number": "+4533110011", "dry_run": False})
     certificate = done.json()["certificate"]
-    assert done.json() == plan | {"erased": True, "certificate": certificate}
+    problem = "the erasure is not complete: 1 calls have not ended; repeat it afterwards"
+    assert done.json() == plan | {"erased": True, "certificate": certificate, "problem": problem}
     (written,) = (room.calls_folder / "certificates").glob(f"*-{certificate}.json")
     assert '"anna"' in written.read_text()
     assert "people with the number" in str(json.loads(written.read_bytes())["removed_from"])
@@ -355,6 +357,26 @@ async def test_an_erasure_by_number_says_first_what_would_go_and_then_leaves_no_
         assert [row["number"] for row in store.results("spring")] == ["+4522000000"]
     erasures = [entry for entry in room.entries() if entry["action"] == "calls.erase"]
     assert [entry["detail"]["dry_run"] for entry in erasures] == [True, False]
+
+
+async def test_an_erasure_beside_an_unreadable_call_says_that_it_is_not_complete(
+    room: Room,
+) -> None:
+    room.on_record = [Told("a", number="+4533110011"), Told("b", number="+4533110011")]
+    anna = everything(room)
+    assert ids(await anna.get("/calls")) == ["b", "a"]
+    path = room.calls_folder / room.on_record[1].file
+    sealed = CallSeal("ab" * 16, b"k" * 32).whole("ledger", path.read_bytes())
+    path.write_bytes(sealed)  # it stays in the index as it was
+    path.with_name("c.jsonl").write_bytes(sealed)
+    plan = (await anna.post("/erasures", {"number": "+4533110011"})).json()
+    assert (plan["calls"], plan["problem"]) == (["a", "b"], "")
+    assert plan["unreadable"] == [f"{path.parent.name}/c.jsonl"]
+    done = (await anna.post("/erasures", {"number": "+4533110011", "dry_run": False})).json()
+    assert done["calls"] == ["a", "b"]
+    assert "files of 1 calls could not be deleted" in done["problem"]  # there is no key to delete
+    assert "1 calls could not be read" in done["problem"]
+    assert path.with_name("c.jsonl").exists()
 
 
 async def test_nothing_is_erased_while_the_views_with_the_number_cannot_be(room: Room) -> None:

@@ -254,7 +254,7 @@ config = Config.model_validate({"contexts": {"demo": {}}})
 async def make():
     assert cordboard.runtime.engine.Engine(config).admin_port is None
 asyncio.run(make())
-ours = ("cordboard.admin", "cordboard.accounts")
+ours = ("cordboard.admin", "cordboard.accounts", "cordboard.cluster", "nats")
 print([name for name in sys.modules if name.startswith(ours)])
 """
 

@@ -241,7 +241,7 @@ OPEN_FIELDS = {
     "context", "provider", "tools", "missing_tools", "problems", "steps", "why", "kind", "ask_id",
     "name", "tool", "parent", "answer", "by", "status", "path", "format", "destination", "model",
     "amounts", "currency", "where", "outcome", "trial", "said_by", "who", "act",
-    "rule", "proof", "direction", "step", "at", "way", "agent", "to", "music",
+    "rule", "proof", "direction", "engine", "step", "at", "way", "agent", "to", "music", "trunk",
 }  # fmt: skip
 """Texts and data of events that are shown to everyone; `error` is that of a refused offer."""
 

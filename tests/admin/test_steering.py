@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -104,6 +105,14 @@ async def test_a_refusal_is_repeated_too_but_an_error_of_ours_may_be_tried_again
     operator.failure = None
     assert (await browser.post(SAY, {"text": "Hello."}, headers=key)).status_code == 200
     assert len(operator.asked) == 1
+
+
+async def test_a_request_has_the_same_id_after_a_restart() -> None:
+    place = ("otto", "/calls", "k")
+    request = FirstAnswers().attempt(place, "a").id
+    assert request == str(uuid.UUID(request)) == FirstAnswers().attempt(place, "a").id
+    others = (("olga", "/calls", "k"), "a"), (("otto", "/calls", "l"), "a"), (place, "b")
+    assert request not in {FirstAnswers().attempt(*other).id for other in others}
 
 
 async def test_two_requests_at_once_with_one_key_are_one_act() -> None:

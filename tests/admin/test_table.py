@@ -14,6 +14,7 @@ from cordboard.accounts.rights import GRANTS, ROLES, Grant, Permission, Role
 from cordboard.admin import session
 from cordboard.admin.application import BASE
 from cordboard.admin.endpoint import Endpoint, Open, Scope
+from cordboard.admin.other_engines import OtherEngines
 from cordboard.admin.table import ENDPOINTS, openapi, openapi_text, permissions_page
 from cordboard.chat.tool_examples import ToolExample
 from cordboard.config.files import digest_of
@@ -23,6 +24,7 @@ from cordboard.history.views import View
 from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
 
 from .conftest import CONFIG, GOOD, STORED, Browser, Room, code, record
+from .neighbours import Doors, NearDoor
 
 ROOT = Path(__file__).parents[2]
 DIGEST = digest_of(CONFIG.encode())
@@ -149,24 +151,35 @@ def of_campaigns(room: Room, path: str, body: Any, context: str) -> tuple[str, A
     return path.replace("{campaign}", context), body
 
 
-def of_calls(room: Room, endpoint: Endpoint, context: str) -> None:
-    """Record a call that is to be heard; end those that are to be erased."""
+async def of_calls(room: Room, endpoint: Endpoint, context: str) -> None:
+    """Record a call that is to be heard; end those that are to be erased; place one."""
     if endpoint.path.endswith(("/peaks", "/audio")):
         record(room, f"call-{context}")
     elif (endpoint.method, endpoint.path) == ("DELETE", "/calls/{call_id}"):
         room.calls.clear()
+    elif endpoint.path == "/outbound/calls/{call_id}":
+        assert await room.placed.begin(f"call-{context}", context)
 
 
-def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
+def of_cluster(room: Room, path: str) -> str:
+    """The path with a node that is there."""
+    if "{node}" in path:
+        door = NearDoor(Doors(), "a")
+        room.services.others = OtherEngines(door, room.services.feed.live, room.errors.append)
+    return path.replace("{node}", "a")
+
+
+async def arguments(room: Room, endpoint: Endpoint, context: str) -> tuple[str, Any]:
     """A path and a body that would be served."""
     room.add("victim", Role.VIEWER)
     path = endpoint.path.replace("{call_id}", f"call-{context}").replace("{server}", "atis")
     path = path.replace("{provider}", "local").replace("{voice}", "local")
     path = of_configuration(room, endpoint, path)
+    path = of_cluster(room, path)
     path = path.replace("{measure}", "calls").replace("{alarm}", f"{context}-busy")
     body = BODIES.get((endpoint.method, endpoint.path))
     path = path.replace("{view_id}", "mine")
-    of_calls(room, endpoint, context)
+    await of_calls(room, endpoint, context)
     if "/users/{name}" in endpoint.path:
         path = path.replace("{name}", "victim")
     elif "{example_id}" in path:
@@ -231,7 +244,7 @@ async def test_each_caller_gets_what_the_table_says_and_each_act_has_one_line(
         room = Room(tmp_path / caller, AdminUi())
         browser = browser_of(room, caller)
         await room.fire("demo", "sales")
-        path, body = arguments(room, endpoint, context)
+        path, body = await arguments(room, endpoint, context)
         body = prepared(room, endpoint, caller, body)
         if endpoint.frames is not None:
             visit = await browser.connect(path, endpoint.frames.protocol)

@@ -97,9 +97,17 @@ def build(
         pytest.fail("the interface is not built; run make admin-ui", pytrace=False)
     history, password, hotels = history_of_today(), hash_of_password(), []
 
-    def built(bulk: int = 0, asterisk: AsteriskInstance | None = None, phone: str = "") -> Hotel:
+    def built(
+        bulk: int = 0,
+        asterisk: AsteriskInstance | None = None,
+        phone: str = "",
+        cluster: str = "",
+        database: str = "",
+    ) -> Hotel:
         folder = tmp_path_factory.mktemp("hotel")
-        hotel = build_hotel(folder, history, elsewhere, password, bulk, asterisk, phone)
+        hotel = build_hotel(
+            folder, history, elsewhere, password, bulk, asterisk, phone, cluster, database
+        )
         hotels.append(hotel)
         hotel.start()
         return hotel
@@ -275,8 +283,3 @@ def until(page: Page, path: str, holds: str) -> None:
           throw new Error({holds!r});
         }}"""
     )
-
-
-def be_calm(page: Page) -> None:
-    """Wait until the engine gives up nothing: on a busy machine it refuses calls and trials."""
-    until(page, "/engine", "told.details.degradation.level === 0")

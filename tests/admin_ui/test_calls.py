@@ -130,6 +130,32 @@ def serve_many(page: Page, pages: int) -> None:
     page.route("**/api/v1/calls?*", answer)
 
 
+def test_a_search_in_encrypted_calls_says_how_far_it_is_and_goes_on(open_page: OpenPage) -> None:
+    page = open_page("admin", "/settings")
+    (pattern,) = page.evaluate("fetch('/api/v1/calls?limit=1').then(answer => answer.json())")[
+        "rows"
+    ]
+    pages = {
+        "": {"rows": [], "next": "older", "searched_to_ms": pattern["started_ms"]},
+        "older": {"rows": [{**pattern, "caller_name": "Caller 7"}], "next": ""},
+    }
+    common = {"took_ms": 1, "up_to_date": True, "unreadable": 2, "searched_to_ms": None}
+
+    def answer(route: Route) -> None:
+        given = parse_qs(urlparse(route.request.url).query)
+        found = pages[given.get("cursor", [""])[0]]
+        route.fulfill(json={**common, **(found if given["limit"] == ["200"] else pages[""])})
+
+    page.route("**/api/v1/calls?*", answer)
+    page.goto("/calls?text=piano")
+    expect(page.get_by_text("Encrypted calls were searched back to")).to_be_visible()
+    expect(page.get_by_role("grid")).to_have_count(0)
+    page.get_by_role("button", name="Search further").click()
+    expect(rows(page).first).to_contain_text("Caller 7")
+    expect(page.get_by_role("button", name="Search further")).to_have_count(0)
+    expect(page.get_by_text("2 calls cannot be read now")).to_be_visible()
+
+
 def test_a_long_list_loads_as_it_is_read_and_keeps_few_rows_in_the_page(
     open_page: OpenPage,
 ) -> None:

@@ -13,6 +13,7 @@ PAGES = {
     "live": "/live",
     "calls": "/calls",
     "call": "/calls/{call}",
+    "outbound": "/outbound",
     "contexts": "/contexts",
     "context": "/contexts/reception",
     "try": "/try",
@@ -23,14 +24,15 @@ PAGES = {
     "insights": "/insights",
     "alarms": "/alarms",
     "engine": "/engine",
+    "cluster": "/cluster",
     "setup": "/setup",
     "people": "/people",
     "audit": "/audit",
     "settings": "/settings",
 }
 """Addresses by name."""
-PICTURES = PAGES.keys() - {"live", "contexts", "audit"}
-"""Shown in the documentation; test_journeys takes that of a live call."""
+PICTURES = PAGES.keys() - {"cluster", "live", "outbound", "contexts", "audit"}
+"""Shown in the documentation; test_journeys takes that of a live call, test_outbound its own."""
 NEWEST_RECORDED = """async () => {
   const answer = await fetch("/api/v1/calls?recorded=yes&interrupted=yes");
   return (await answer.json()).rows[0].id;

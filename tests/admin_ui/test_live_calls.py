@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot
 from tests.admin_ui.hotel import Hotel
 
 
@@ -68,7 +68,6 @@ def test_a_listener_hears_both_sides_late_and_everybody_sees_it(
     with hotel.call() as caller:
         row = page.get_by_role("row", name="reception")
         row.click()
-        be_calm(page)
         page.route("**/listen", lambda route: held.append(route), times=1)
         with page.expect_request("**/listen"):
             page.get_by_role("button", name="Listen", exact=True).click()

@@ -46,7 +46,8 @@ def test_the_hotel_has_people_and_a_history_of_every_kind(
     assert by_name["Maja Lund"]["tools_failed"] == ["send_invoice"]
     assert by_name["Otto Berg"]["outcome"] == "transferred"
     assert by_name["Bo"]["outcome"] == "refused"
-    assert all(row["recorded"] for row in rows if row["outcome"] != "refused")
+    named = [row for row in rows if row["caller_name"]]  # callers of other tests have no name
+    assert all(row["recorded"] for row in named if row["outcome"] != "refused")
     versions = page.evaluate(ask, "/config/versions")["versions"]
     assert {row["config"] for row in rows} - {""} <= {row["digest"] for row in versions}
     names = {user["name"] for user in page.evaluate(ask, "/users")["users"]}

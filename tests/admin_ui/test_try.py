@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot, be_calm, until
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, until
 from tests.admin_ui.hotel import Elsewhere, Hotel, sound_of
 
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -84,7 +84,6 @@ def listening(page: Page) -> Page:
 
 
 def call(page: Page, name: str = "Call") -> None:
-    be_calm(page)
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.get_by_text("In the call")).to_be_visible()
 
@@ -100,7 +99,6 @@ def begin_on_trial(page: Page) -> None:
     """Begin a conversation; on a busy machine the engine may refuse the trial at first."""
     button = page.get_by_role("button", name="Begin a conversation")
     for _ in range(8):
-        be_calm(page)
         with page.expect_response(lambda answer: answer.request.method == "POST") as answer:
             button.click()
         if answer.value.ok:
@@ -155,7 +153,6 @@ def test_a_call_through_asterisk_gets_the_context_of_the_dialplan_and_leaves_no_
     speak(microphone, hotel.lines, 4.5, 3, 30.0)
     way = "via=asterisk&extension=nobody@from-test"
     page = listening(open_page("operator", f"/try?mode=call&context=booking&number=4711&{way}"))
-    be_calm(page)
     page.get_by_role("button", name="Call", exact=True).click()
     expect(page.get_by_text("The extension did not answer")).to_be_visible()
     page.wait_for_function(RELEASED)
@@ -218,7 +215,6 @@ def test_every_way_out_of_a_call_releases_the_microphone(
     call(page, "Call again")
     page.get_by_role("button", name="Hang up").click()
     page.evaluate("() => { window.permission = new Promise(allow => { window.allow = allow }) }")
-    be_calm(page)
     page.get_by_role("button", name="Call again").click()
     expect(page.get_by_text("Asking for the microphone")).to_be_visible()
     page.keyboard.press("m")

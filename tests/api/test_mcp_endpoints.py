@@ -253,6 +253,8 @@ async def test_the_status_of_a_server(app: ASGIApp) -> None:
         "quarantined": ["get_metar"],
         "restarts": 2,
         "breaker": "open",
+        "breaker_reported_by": [],
+        "runs_at": "",
         "again_at": None,
         "last_error": "it ended with status 1",
     }

@@ -13,7 +13,7 @@ import pytest
 from cordboard.agent_api.agent import AgentFailed
 from cordboard.calls import events
 from cordboard.calls.call import WORDLESS
-from cordboard.calls.call_firewall import judge_dialling, local_now
+from cordboard.calls.call_firewall import judge_dialling
 from cordboard.calls.dtmf import MASK
 from cordboard.config.sections.firewall import Firewall
 from cordboard.errors import LineError, TransferFailed
@@ -63,7 +63,8 @@ class Act:
             scenario,
             context={"tools": TOOLS},
             tools=[FakeTool("refund", effects=Effects.DESTRUCTIVE), FakeTool("look_up")],
-            variables={"CUSTOMER_PIN": RIGHT},
+            variables={"CUSTOMER_PIN": RIGHT, "KNOWN_NUMBER": KNOWN},
+            outbound={"enabled": True, "endpoint": "PJSIP/{number}@trunk"},
             firewall=firewall,
             destinations=DESTINATIONS,
         )
@@ -285,6 +286,48 @@ def test_a_destination_with_a_proof_is_refused_where_the_desk_was_passed_by(
     assert refusals(stage) == [("transfer", "boss", "step_up")]
 
 
+@pytest.mark.parametrize("proof", ["pin", "callback"])
+def test_who_cannot_be_asked_has_used_up_no_try(tmp_path: Path, proof: str) -> None:
+    """While a colleague talks with the caller, the agent is to be quiet."""
+    act = Act()
+
+    async def script(agent: FakeAgent, act: Act) -> None:
+        await asyncio.sleep(2)
+        for _ in range(3):
+            await act.ask(agent, "refund")
+        await asyncio.sleep(10)
+        await act.ask(agent, "refund")
+
+    async def colleague(stage: CallStage) -> None:
+        conversation = stage.call.conversation
+        assert conversation is not None
+        conversation.confer(True, quiet=True, notice="")
+        await asyncio.sleep(6)
+        assert [reply.status for reply in act.replies] == [Status.REFUSED] * 3
+        assert stage.of(events.CallerVerified) == []
+        assert stage.call.firewall.usage.used("out", "total", "").calls == 0
+        conversation.confer(False, quiet=True)
+        if proof == "pin":
+            await asyncio.sleep(8)
+            await press(stage, RIGHT)
+            return
+        await stage.line.dialled.wait()
+        [code] = re.findall(r"\d, \d, \d, \d", said(stage)[-1])
+        stage.line.legs[-1].answer()
+        await asyncio.sleep(6)
+        await press(stage, code.replace(", ", ""))
+
+    rules = {
+        "country": "NO",
+        "tools": {"refund": {"step_up": proof, "tainted": "allow"}},
+        "pin": PIN,
+        "callback": CALL_BACK["callback"],
+    }
+    stage = act.play(tmp_path, script, colleague, **rules)
+    assert str(act.replies[-1].status) == "ok"
+    assert proofs(stage) == [(proof, True)]
+
+
 def test_a_caller_of_whom_no_word_is_understood_is_cut_politely(tmp_path: Path) -> None:
     async def script(agent: FakeAgent, act: Act) -> None:
         await agent.caller_says(1, "")
@@ -306,10 +349,10 @@ def test_a_caller_with_words_stays(tmp_path: Path) -> None:
 def test_a_call_that_the_engine_makes_is_judged_and_counted_by_its_callee() -> None:
     rules = {"country": "NO", "outgoing": {"per_caller": {"calls_per_day": 1}}}
     policy, counts = Policy(Firewall.model_validate(rules)), Counts()
-    now = local_now()
+    now = policy.now()
 
     def judged(number: str) -> str:
-        decision = judge_dialling(policy, counts, number, "demo", now)
+        decision = judge_dialling(policy, counts, number, "PJSIP/trunk", "demo")
         return "ok" if decision.allowed else decision.rule
 
     assert judged("22 12 34 56") == "ok"

@@ -5,100 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import orjson
 import pytest
 
 from cordboard.agent_api.agent import Agent
 from cordboard.agent_api.speech import Speech
 from cordboard.calls.binding import Binding
-from cordboard.calls.call_registry import FAREWELL, Aside, CallRegistry
+from cordboard.calls.call_registry import FAREWELL, Aside
 from cordboard.calls.failure_apology import STOPPING
-from cordboard.calls.history import CallHistory, find, ledgers, read
-from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.history import find
 from cordboard.calls.offer import CallTest
-from cordboard.calls.services import CallServices
 from cordboard.config.sections.firewall import Firewall
 from cordboard.errors import AgentError, LineError
-from cordboard.observe.degradation import Degradation
-from cordboard.observe.metrics import Metrics
-from cordboard_testkit.call_stage import FakeGeneration, stage_config
+from cordboard_testkit.call_stage import FakeGeneration
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine
-from cordboard_testkit.virtual_time import virtual_time
 
-
-class Hall:
-    """An exchange with lines that call in."""
-
-    def __init__(
-        self, directory: Path, open_agent: Callable[[Binding], Agent], max_calls: int = 100
-    ) -> None:
-        self.directory = directory
-        config = stage_config()
-        calls = config.calls.model_copy(update={"max_calls": max_calls})
-        self.generation = FakeGeneration(config.model_copy(update={"calls": calls}))
-        self.degradation = Degradation()
-        self.metrics = Metrics()
-        self.writer = LedgerWriter()
-        self.registry = CallRegistry(
-            lambda: self.generation,
-            open_agent,
-            CallServices(self.writer, self.metrics, directory),
-            self.degradation,
-        )
-        self.lines: list[FakeLine] = []
-
-    def ring(self, line: FakeLine | None = None) -> FakeLine:
-        line = line or FakeLine(str(UUID(int=len(self.lines) + 1)))
-        self.lines.append(line)
-        self.registry.offer(line.offer())
-        return line
-
-    def histories(self) -> list[CallHistory]:
-        self.writer.close()
-        return [read(path) for path in ledgers(self.directory)]
-
-    def refused(self) -> list[dict[str, Any]]:
-        """The lines about refused offers, on disk."""
-        self.writer.close()
-        files = self.directory.glob("*/refused.jsonl")
-        return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
-
-    def metric(self, text: str) -> bool:
-        return text in self.metrics.render().decode()
-
-
-def play(
-    tmp_path: Path,
-    scenario: Callable[[Hall], Awaitable[None]],
-    open_agent: Callable[[Binding], Agent] = lambda _: FakeAgent(),
-    max_calls: int = 100,
-) -> Hall:
-    async def run() -> Hall:
-        hall = Hall(tmp_path, open_agent, max_calls)
-        await scenario(hall)
-        await hall.registry.drain(0)
-        assert not asyncio.all_tasks() - {asyncio.current_task()}
-        return hall
-
-    with virtual_time() as loop:
-        hall = loop.run_until_complete(run())
-    assert not hall.registry.calls
-    assert hall.generation.calls == 0
-    assert all(line.released for line in hall.lines)
-    assert hall.metric("ai_agent_active_calls 0.0")
-    return hall
-
-
-def hang_up(line: FakeLine) -> None:
-    assert line.media is not None
-    line.media.break_off("caller_hangup")
+from .exchange import Hall, hang_up, play
 
 
 def test_calls_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
@@ -119,6 +46,22 @@ def test_calls_live_side_by_side_and_end_one_by_one(tmp_path: Path) -> None:
     assert [history.call_id for history in histories] == [line.call_id for line in hall.lines]
     assert {history.reason for history in histories} == {"caller_hangup"}
     assert all(history.transcript() == [("agent", "Good morning.")] for history in histories)
+
+
+def test_a_call_that_is_back_before_its_end_was_recorded_is_live(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        first, again = hall.ring(), FakeLine(str(UUID(int=1)))
+        await asyncio.sleep(1)
+        hall.ring(again)
+        await asyncio.sleep(1)
+        hang_up(first)
+        await asyncio.sleep(1)
+        assert [call.offer.control for call in hall.registry.calls.values()] == [again]
+        hang_up(again)
+        await asyncio.sleep(1)
+        assert not hall.registry.calls
+
+    play(tmp_path, scenario)
 
 
 def test_live_calls_may_finish_within_the_grace_period(tmp_path: Path) -> None:
@@ -263,6 +206,24 @@ def test_more_callers_than_there_is_room_for_hear_the_dialplans_busy(tmp_path: P
     (file,) = tmp_path.glob("*/refused.jsonl")
     assert line["started_at"].startswith(file.parent.name)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_no_caller_is_taken_while_all_engines_together_have_enough(tmp_path: Path) -> None:
+    async def scenario(hall: Hall) -> None:
+        full = True
+        hall.registry._cluster_is_full = lambda: full
+        late = hall.ring()
+        await asyncio.sleep(1)
+        assert late.declined == ["busy"]
+        full = False
+        line = hall.ring()
+        await asyncio.sleep(1)
+        assert not line.declined
+        hang_up(line)
+
+    hall = play(tmp_path, scenario)
+    assert hall.metric('ai_agent_refused_offers_total{reason="cluster_busy"} 1.0')
+    assert [line["reason"] for line in hall.refused()] == ["cluster_busy"]
 
 
 def test_an_overloaded_engine_takes_no_calls_until_it_has_recovered(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from cordboard.agent_api.agent import AgentFailed, AgentText, AgentTrouble
 from cordboard.agent_api.speech import Speech
 from cordboard.audio.format import AudioFormat
+from cordboard.calls.call_usage import CallUsage
 from cordboard.calls.events import Connected, Trouble
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.observe.metrics import Metrics
@@ -19,6 +20,9 @@ from cordboard_testkit.call_stage import CallStage, FakeTool, play_call, stage_c
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeLine
 from cordboard_testkit.virtual_time import virtual_time
+
+from .exchange import Hall
+from .exchange import play as play_hall
 
 
 def counted(metrics: Metrics) -> list[str]:
@@ -54,6 +58,25 @@ def test_in_a_call(tmp_path: Path, make: Callable[[], FakeAgent], where: str) ->
     stage = play_call(tmp_path, make, scenario, context=context, tools=[FakeTool("get_weather")])
     assert stage.ended.outcome == "failed"
     assert counted(stage.metrics) == [where]
+
+
+def test_a_call_that_cannot_be_counted_is_over_and_its_line_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(CallUsage, "begin", begin)
+
+    async def scenario(hall: Hall) -> None:
+        line = hall.ring()
+        await asyncio.sleep(1)
+        assert line.released
+        assert not hall.registry.calls
+        await hall.registry.idle()
+
+    hall = play_hall(tmp_path, scenario)
+    assert counted(hall.metrics) == ["call"]
 
 
 @pytest.mark.parametrize(

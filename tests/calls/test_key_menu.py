@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,127 @@ def test_the_keys_are_told_with_the_greeting_where_the_context_says_so(tmp_path:
     stage = play(tmp_path, scenario, keys={"announce": True})
 
     assert stage.agent.session.greeting == f"Good morning. {PROMPT}"
+
+
+PIN = {"from": "variables.CUSTOMER_PIN", "tries": 1}
+RIGHT = "4711"
+
+
+def refusals(stage: CallStage) -> list[tuple[str, str, str]]:
+    return [(e.act, e.name, e.rule) for e in stage.of(events.FirewallRefused)]
+
+
+@pytest.mark.parametrize(("pressed", "passes"), [(RIGHT, True), ("1111", False), ("", False)])
+def test_a_key_for_a_privileged_destination_asks_for_the_pin_first(
+    tmp_path: Path, pressed: str, passes: bool
+) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 6)
+        assert stage.agent.said == ["Please enter your PIN with the keys of your telephone."]
+        for key in pressed:
+            await press(stage, key, 0.3)
+        await asyncio.sleep(25)
+
+    stage = play(
+        tmp_path,
+        scenario,
+        variables={"CUSTOMER_PIN": RIGHT},
+        firewall={"destinations": {"sales": {"step_up": "pin"}}, "pin": PIN},
+    )
+
+    assert [target.name for target in stage.line.transfers] == (["sales"] if passes else [])
+    assert [(e.proof, e.ok) for e in stage.of(events.CallerVerified)] == [("pin", passes)]
+    if not passes:
+        assert refusals(stage) == [("transfer", "sales", "step_up")]
+        assert stage.agent.said[-1] == (
+            "I am sorry, I could not verify who you are, so I cannot transfer you to sales."
+        )
+    assert acts(stage) == [("transfer", "sales")], "keys of a PIN are none of the menu"
+    assert RIGHT not in repr(stage.lines())
+
+
+def test_the_sentence_of_a_transfer_comes_after_the_proof(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 6)
+        for key in RIGHT:
+            await press(stage, key, 0.3)
+        await asyncio.sleep(25)
+
+    stage = play(
+        tmp_path,
+        scenario,
+        keys={"options": {"1": {"transfer": "sales", "say": "I put you through."}}},
+        variables={"CUSTOMER_PIN": RIGHT},
+        firewall={"destinations": {"sales": {"step_up": "pin"}}, "pin": PIN},
+    )
+
+    assert [text[:12] for text in stage.agent.said] == ["Please enter", "I put you th"]
+    assert stage.ended.reason == "transfer:sales"
+
+
+def test_a_key_for_a_destination_that_a_person_must_open(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 10)
+        assert not stage.line.transfers
+        stage.call.operator.verify("anna")
+        await press(stage, "1", 10)
+
+    rules = {"destinations": {"sales": {"step_up": "operator"}}}
+    stage = play(tmp_path, scenario, firewall=rules)
+
+    assert stage.agent.said == [
+        "I am sorry, a colleague must confirm who you are before I can transfer you to sales."
+    ]
+    assert [target.name for target in stage.line.transfers] == ["sales"]
+    assert refusals(stage) == [("transfer", "sales", "step_up")]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_key_for_a_destination_that_calls_the_known_number_back(
+    tmp_path: Path, right: bool
+) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 0.1)
+        await stage.line.dialled.wait()
+        told = [event.text for event in stage.of(events.Answering)][-1]
+        [code] = re.findall(r"\d, \d, \d, \d", told)
+        [leg] = stage.line.legs
+        assert leg.target.target == "+4722334455"
+        leg.answer()
+        await asyncio.sleep(10)
+        for key in code.replace(", ", "") if right else "#":
+            await press(stage, key, 0.3)
+        await asyncio.sleep(25)
+
+    rules = {
+        "country": "NO",
+        "destinations": {"sales": {"step_up": "callback"}},
+        "callback": {"from": "variables.KNOWN_NUMBER", "ring_ms": 10_000},
+    }
+    stage = play(
+        tmp_path,
+        scenario,
+        variables={"KNOWN_NUMBER": "+4722334455"},
+        firewall=rules,
+        outbound={"enabled": True, "endpoint": "PJSIP/{number}@trunk"},
+    )
+
+    assert [target.name for target in stage.line.transfers] == (["sales"] if right else [])
+    assert [(e.proof, e.ok) for e in stage.of(events.CallerVerified)] == [("callback", right)]
+    if not right:
+        assert stage.agent.said[-1].startswith("I am sorry, I could not verify")
+
+
+def test_a_key_outside_the_hours_of_its_destination_asks_for_no_proof(tmp_path: Path) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await press(stage, "1", 10)
+
+    never = [{"days": [day], "from": "00:00", "to": "00:01"} for day in ("sun", "sat")]
+    rules = {"destinations": {"sales": {"step_up": "pin", "hours": never}}, "pin": PIN}
+    stage = play(tmp_path, scenario, variables={"CUSTOMER_PIN": RIGHT}, firewall=rules)
+
+    assert stage.agent.said == ["Sorry, I could not transfer you to sales."]
+    assert refusals(stage) == [("transfer", "sales", "hours")]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import OpenCall, OpenCalls, abandoned
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.config.schema import Config
+from cordboard.errors import CordboardError
+from cordboard.history.ledger_rows import call_of
+from cordboard.history.notes import NONE
 from cordboard.observe.metrics import Metrics
 from cordboard_testkit.call_stage import CallStage, stage_config
 from cordboard_testkit.fake_agent import FakeAgent
@@ -139,6 +142,40 @@ def test_jobs_have_the_same_keys_when_the_next_engine_is_killed_too(tmp_path: Pa
     assert (again.name, again.ask_id) == (first.jobs[0].name, first.jobs[0].ask_id)
     types = [line["type"] for line in read_lines(tmp_path / "2026-11-22" / "a.jsonl")]
     assert types.count("call.ended") == 1
+
+
+def test_a_call_that_another_engine_went_on_with_is_not_ended_twice(tmp_path: Path) -> None:
+    kill(tmp_path)
+    queue, metrics = Queue(), Metrics()
+
+    async def is_adopted(call_id: str) -> bool:
+        return call_id == "a"
+
+    ending = end_killed_calls(tmp_path, CONFIG.contexts, queue, metrics, is_adopted=is_adopted)
+    asyncio.run(ending)
+    path = tmp_path / "2026-11-22" / "a.jsonl"
+    history = read(path)
+    assert (history.outcome, history.reason) == ("moved", "engine_killed")
+    assert {job.call_id for job in queue.jobs} == {"b", "c"}, "its steps are the other engine's"
+    assert left(tmp_path) == []
+    assert 'outcome="killed"' not in metrics.render().decode()
+    call, is_open = call_of("2026-11-22/a.jsonl", path.read_bytes(), NONE)
+    assert call is not None
+    assert (call.row.outcome, call.measured, is_open) == ("moved", None, False)
+
+
+def test_a_call_of_which_nobody_knows_yet_is_left_for_the_next_start(tmp_path: Path) -> None:
+    kill(tmp_path)
+
+    async def is_adopted(call_id: str) -> bool:
+        raise CordboardError("the bus is away")
+
+    ending = end_killed_calls(tmp_path, CONFIG.contexts, Queue(), Metrics(), is_adopted=is_adopted)
+    asyncio.run(ending)
+    assert read(tmp_path / "2026-11-22" / "a.jsonl").outcome == ""
+    assert "2026-11-22.a.json" in left(tmp_path)
+    end_all(tmp_path)
+    assert read(tmp_path / "2026-11-22" / "a.jsonl").outcome == "killed"
 
 
 def test_killed_calls_stay_noted_while_the_disk_takes_no_jobs(tmp_path: Path) -> None:

@@ -234,6 +234,68 @@ def test_a_screening_service_that_seemed_human_proves_nothing_for_the_human_behi
     assert heard[-2:] == ["disclosure", "consent"]
 
 
+def test_a_busy_recogniser_whose_words_come_late_still_shows_a_menu(tmp_path: Path) -> None:
+    texts = ["Hello.", "For sales press one, for support press two."]
+
+    async def transcribe(pcm: bytes) -> str:
+        await asyncio.sleep(4)
+        return texts.pop(0) if texts else ""
+
+    stage = play(
+        tmp_path, answered(quiet(0.3), noise(0.5), quiet(11), noise(2.5), then=8), line(),
+        transcribe=transcribe,
+    )  # fmt: skip
+    assert judged(stage) == ["human", "ivr"]
+    assert ending(stage) == ("completed", "ivr")
+
+
+def test_the_agent_does_not_answer_a_screening_service_that_seemed_human(tmp_path: Path) -> None:
+    aside: list[bool] = []
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(1.0)
+        media = stage.line.media
+        assert media is not None
+        for sound in (quiet(0.3) + noise(0.5) + quiet(0.8), noise(7), noise(2) + quiet(3)):
+            await media.say(sound)
+            aside.append(stage.agent.aside is not None)
+        media.break_off("caller_hangup")
+
+    says = "Hello.", "Please say your name and why you are calling."
+    greeting = "Good morning, " + "this is a greeting that takes a long time, and then " * 5
+    stage = play(
+        tmp_path, scenario, line(), transcribe=words_in_order(*says), context={"greeting": greeting}
+    )  # fmt: skip
+    assert judged(stage) == ["human", "screening"]
+    assert aside == [False, True, False], "its words are not for the agent"
+    [cut] = stage.of(events.BargedIn)
+    assert len(cut.heard) < len(greeting)
+    said = [event.text for event in stage.of(events.Answering)]
+    assert said[1:] == ["Good morning Ltd., about your 100."]
+
+
+def test_a_transfer_while_a_screening_service_speaks_leaves_an_agent_that_answers(
+    tmp_path: Path,
+) -> None:
+    aside: list[bool] = []
+
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(1.0)
+        media = stage.line.media
+        assert media is not None
+        await media.say(quiet(0.3) + noise(0.5) + quiet(0.8) + noise(7))
+        aside.append(stage.agent.aside is not None)
+        stage.call._transferring(True)
+        aside.append(stage.agent.aside is not None)
+        await media.say(quiet(1))
+        media.break_off("caller_hangup")
+
+    says = "Hello.", "Please say your name and why you are calling."
+    stage = play(tmp_path, scenario, line(), transcribe=words_in_order(*says))
+    assert judged(stage) == ["human", "screening"]
+    assert aside == [True, False]
+
+
 def test_a_consent_that_a_screening_service_has_heard_is_taken_back(tmp_path: Path) -> None:
     """It seems human for so long that it hears the consent to its end, and recording begins."""
     states: list[str] = []

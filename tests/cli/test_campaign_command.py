@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_blocked_number_is_the_same_however_it_is_written(tmp_path: Path, conf
     assert added.status == 1
     assert added.out.startswith("spring: 2 people, 2 lines left out")
     assert added.err.splitlines() == [
-        "line 5: numbers of class emergency are shut",
+        "line 5: number: numbers of class emergency are shut",
         "line 4: the number is there already",
     ]
     done = typed("campaign", "block", str(shut), "22 00 00 01", "-c", str(config))
@@ -37,6 +38,9 @@ def test_a_blocked_number_is_the_same_however_it_is_written(tmp_path: Path, conf
     assert "'Kari': expected a number such as +4722000000" in wrong.err
     done = typed("campaign", "block", "+47 22000001", "+4722000003", "-c", str(config))
     assert done.out == "1 numbers are new on the do-not-call list\n", "one wrong one: none is added"
+    done = typed("campaign", "block", "+47220", "+4722000003", "-c", str(config))
+    assert done.err == "+47220: its country has no such number; it is added\n"
+    assert done.out == "1 numbers are new on the do-not-call list\n"
     done = typed("campaign", "unblock", "22 00 00 01", "+4722009999", "-c", str(config))
     assert done.out == "1 numbers are no longer on the do-not-call list\n"
     assert typed("campaign", "cancel", "spring", "-c", str(config)).status == 0
@@ -45,6 +49,21 @@ def test_a_blocked_number_is_the_same_however_it_is_written(tmp_path: Path, conf
         "+4722000001,done,not_called,,campaign_cancelled,0,,,",
         "+4722000002,done,not_called,,campaign_cancelled,0,,,",
     ]
+
+
+def test_results_of_an_unknown_campaign_are_an_error_alone(tmp_path: Path, config: Path) -> None:
+    assert typed("campaign", "block", "22 00 00 01", "-c", str(config)).status == 0
+    for where in ((), ("-o", str(tmp_path / "results.csv"))):
+        done = typed("campaign", "results", "summer", *where, "-c", str(config))
+        assert (done.status, done.out) == (1, "")
+        assert "there is no campaign 'summer'" in done.err
+    assert not (tmp_path / "results.csv").exists()
+
+
+def test_a_list_of_numbers_may_have_a_byte_order_mark(tmp_path: Path, config: Path) -> None:
+    (tmp_path / "shut.txt").write_text("+4722000002\r\n", "utf-8-sig")
+    done = typed("campaign", "block", str(tmp_path / "shut.txt"), "-c", str(config))
+    assert done.out == "1 numbers are new on the do-not-call list\n"
 
 
 def test_the_do_not_call_list_needs_no_campaign(tmp_path: Path, config: Path) -> None:
@@ -72,3 +91,19 @@ def test_what_is_wrong_makes_no_campaign(tmp_path: Path, config: Path) -> None:
     assert (done.status, "25:00" in done.err) == (1, True), done.err
     done = typed(*good)
     assert done.status == 0, done.err
+
+
+def test_status_says_why_nobody_is_called(tmp_path: Path, config: Path) -> None:
+    (tmp_path / "people.csv").write_text("number,name\n+4722000001,Kari\n")
+    words = ("spring", str(tmp_path / "people.csv"), "--context", "demo", "-c", str(config))
+    assert typed("campaign", "add", *words).status == 0
+    assert typed("campaign", "status", "-c", str(config)).out == "spring: paused; 1 pending\n"
+    assert typed("campaign", "start", "spring", "-c", str(config)).status == 0
+    shown = typed("campaign", "status", "-c", str(config))
+    assert "nobody is called now: outbound calls are off (outbound.enabled)" in shown.out
+    config.write_text(config.read_text().replace("outbound: {", "outbound: {enabled: true, "))
+    shown = typed("campaign", "status", "-c", str(config))
+    assert f"no engine works off {tmp_path}/campaigns.db" in shown.out
+    with (tmp_path / "campaigns.db.lock").open("w") as lock:  # as a running engine has it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "no engine" not in typed("campaign", "status", "-c", str(config)).out

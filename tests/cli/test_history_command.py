@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.history.ledgers import Told, refuse
 
+from cordboard.errors import IndexUnavailable
+
 from .commands import Done, typed
 
 
@@ -125,6 +127,8 @@ def test_erasing_says_first_what_would_go(calls: Calls) -> None:
     assert done.err == "c has not ended and is left out\n"
     assert (calls.directory / Told("a").file).exists()
     done = calls.typed("erase", "--number", "+45111", "--yes")
+    assert done.status == 1, "c is still there"
+    assert "the erasure is not complete: 1 calls have not ended" in done.err
     certificate = Path(done.out.splitlines()[-1].removeprefix("erased; certificate: "))
     assert certificate.parent == calls.directory / "certificates"
     assert json.loads(certificate.read_bytes())["refused_offers"] == 1
@@ -133,6 +137,22 @@ def test_erasing_says_first_what_would_go(calls: Calls) -> None:
     assert [json.loads(line)["id"] for line in found] == ["c", "b"]
     assert calls.typed("erase", "--call", "nobody").err == "cordboard: there is no call nobody\n"
     assert calls.typed("erase").status == 2
+
+
+def test_an_erasure_that_leaves_the_index_as_it_was_says_so(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls.add(Told("a"))
+    calls.typed("find")
+
+    def busy(_: object) -> None:
+        raise IndexUnavailable("another program has the index")
+
+    monkeypatch.setattr("cordboard.history.sql_store.SqlHistoryStore.scrub", busy)
+    done = calls.typed("erase", "--call", "a", "--yes")
+    assert done.status == 1
+    assert "is not complete: the index may still have" in done.err
+    assert "(another program has the index)" in done.err
 
 
 def test_a_measure_over_time(calls: Calls) -> None:

@@ -49,6 +49,29 @@ pin: {from: variables.CUSTOMER_PIN, digits: 6, tries: 2}
     assert not load("country: SE").config.firewall.has_caps
 
 
+def test_trunks_and_prices() -> None:
+    rules = """
+zone: Europe/Oslo
+trunks: {PJSIP/trunk: {incoming: {live_calls: 20}, outgoing: {cost_per_day: 5}}}
+tariffs:
+  - {trunks: [PJSIP/trunk], classes: [mobile], countries: [SE], per_minute: 0.1, step_ms: 60000}
+  - {direction: in, trunks: [PJSIP/freephone], connection: 0.01}
+incoming: {capped: announcement, per_trunk: {calls_per_minute: 60}}
+used_up: {warning: Soon., warn_at_percent: 80, end_after_ms: 0}
+"""
+    lines = "\n".join(f"  {line}" for line in rules.strip().splitlines())
+    text = f"prices: {{currency: EUR}}\n{FILE.format(rules=lines)}"
+    firewall = read(text, Path("a.yaml"), {}).config.firewall
+    assert firewall.has_caps
+    assert [tariff.step_ms for tariff in firewall.tariffs] == [60_000, 1_000]
+    assert not load("used_up: {end_after_ms: 0}").config.firewall.has_caps
+    with pytest.raises(ConfigError) as caught:
+        read(text.replace("[PJSIP/trunk]", "[PJSIP/trunc]"), Path("a.yaml"), {})
+    (problem,) = caught.value.problems
+    assert problem.key == "firewall.tariffs[0].trunks[0]"
+    assert "did you mean PJSIP/trunk" in problem.message
+
+
 @pytest.mark.parametrize(
     ("rules", "line", "key", "expected"),
     [
@@ -99,6 +122,22 @@ pin: {from: variables.CUSTOMER_PIN, digits: 6, tries: 2}
             "no context saves a pre_call result as custmer",
         ),
         ("pin: {from: tools.find_customer.pin}", 8, "firewall.pin.from", "variables.NAME"),
+        ("trunks: {acme: {}}", 8, "firewall.trunks.acme", "a trunk as technology and endpoint"),
+        (
+            "trunks:\n  PJSIP/acme: {outgoing: {live_calls: 2}}",
+            9,
+            "firewall.trunks.PJSIP/acme.outgoing",
+            "nothing leaves by PJSIP/acme",
+        ),
+        (
+            "trunks: {PJSIP/acme: {incoming: {live_cals: 2}}}",
+            8,
+            "firewall.trunks.PJSIP/acme.incoming.live_cals",
+            "live_calls",
+        ),
+        ("tariffs: [{per_minute: 1}]", 8, "firewall.tariffs", "set `prices.currency`"),
+        ("zone: Europe/Olso", 8, "firewall.zone", "expected Europe/Oslo, say"),
+        ("incoming: {capped: drop}", 8, "firewall.incoming.capped", "announcement"),
         ("incoming: {attestation: D}", 8, "firewall.incoming.attestation", "A"),
         ("outgoing: {per_callr: {}}", 8, "firewall.outgoing.per_callr", "per_caller"),
         (
@@ -117,3 +156,40 @@ def test_a_mistake_is_told_with_its_line_and_key(
     (problem,) = caught.value.problems
     assert (problem.line, problem.key) == (line, key), problem
     assert expected in problem.message
+
+
+TRANSFERS = """\
+contexts:
+  demo: {{on_failure: oslo}}
+prices: {{currency: NOK}}
+tools:
+  transfer:
+    destinations:
+      oslo: {{target: "+4722123456"{trunk}}}
+      desk: {{target: "6001"}}
+outbound: {{endpoint: "PJSIP/{{number}}@acme"}}
+firewall:
+  country: "NO"
+  tariffs: [{{{trunks}per_minute: 1}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("trunk", "trunks", "told"),
+    [
+        ("", "trunks: [PJSIP/acme], ", True),
+        (", trunk: PJSIP/other", "trunks: [PJSIP/acme], ", True),
+        (", trunk: PJSIP/acme", "trunks: [PJSIP/acme], ", False),
+        ("", "", False),
+        ("", "direction: in, ", False),
+    ],
+)
+def test_a_destination_whose_trunk_has_no_prices_is_told(
+    trunk: str, trunks: str, told: bool
+) -> None:
+    """A caller whose agent fails would not reach it."""
+    loaded = read(TRANSFERS.format(trunk=trunk, trunks=trunks), Path("a.yaml"), {})
+    found = [each for each in loaded.problems if "tariffs" in each.message]
+    assert [(each.line, each.key) for each in found] == (
+        [(7, "tools.transfer.destinations.oslo")] if told else []
+    )

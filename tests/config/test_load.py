@@ -272,6 +272,11 @@ REFERENCE = (
             "a.yaml:1: mcp.servers.a: `transport: stdio` needs `command`",
         ),
         (
+            "mcp: {servers: {a: {transport: http, url: 'https://x.example', run: cluster}}}",
+            "a.yaml:1: mcp.servers.a: `run: cluster` is for `transport: stdio`; each engine"
+            " connects to a server of `transport: http` by itself",
+        ),
+        (
             "mcp: {servers: {a: {command: sh -c x}}}",
             "a.yaml:1: mcp.servers.a.command: expected a list,"
             ' found the text "sh -c x"; a list is written [one, two],'
@@ -488,7 +493,7 @@ def test_a_codec_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-@pytest.mark.parametrize("key", ["prompt", "greeting"])
+@pytest.mark.parametrize("key", ["prompt", "greeting", "purpose"])
 def test_an_unknown_placeholder_is_refused_with_the_known_ones(key: str) -> None:
     text = f"contexts:\n  demo:\n    variables: [TIER]\n    {key}: 'Hi {{caller_nam}} {{TIER}}'\n"
     assert told(text) == [
@@ -607,6 +612,14 @@ def test_transfer_without_destinations_and_double_tools_are_warnings() -> None:
         "a.yaml:1: contexts.demo.tools[0]: there is nowhere to transfer to;"
         " name tools.transfer.destinations",
         "a.yaml:1: contexts.demo.tools[2]: hangup_call is listed twice",
+    ]
+
+
+def test_a_server_for_a_cluster_that_is_not_there_is_a_warning() -> None:
+    text = "contexts: {demo: {}}\nmcp: {servers: {a: {command: [sh], run: cluster}}}"
+    assert warned(text) == [
+        "a.yaml:2: mcp.servers.a.run: there is no `cluster:`;"
+        " this engine runs the server for itself alone"
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cordboard.firewall.numbers import LONGEST, matches, read_number, read_target
+from cordboard.firewall.numbers import LONGEST, matches, read_number, read_target, written_forms
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,13 @@ def test_patterns_are_numbers_or_their_beginnings() -> None:
     assert matches("+4782900000", ("+4722", "+4782*"))
     assert matches("+4722123456", ("+4722123456",))
     assert not matches("+4722123456", ("+47221234", "+46*", "22123456"))
+
+
+@pytest.mark.parametrize("written", ["+4722123456", "22 12 34 56", "004722123456", "4722123456"])
+def test_a_number_has_other_forms(written: str) -> None:
+    forms = {"+4722123456", "4722123456", "004722123456", "22123456"}
+    assert set(written_forms(written, "NO")) == forms - {written.replace(" ", "")}
+    assert written_forms("+442079460000", "GB")[-2:] == ("02079460000", "2079460000")
+    assert "02079460000" not in written_forms("+442079460000", "NO")
+    for text in ("anonymous", "", "6001"):
+        assert written_forms(text, "NO") == ()

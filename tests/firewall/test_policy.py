@@ -16,6 +16,7 @@ from cordboard.config.sections.firewall import Firewall
 from cordboard.config.tools.entry import TransferDestination
 from cordboard.firewall.counts import Used
 from cordboard.firewall.policy import (
+    NO_PRICE,
     Act,
     Decision,
     DialAct,
@@ -42,6 +43,9 @@ NOBODY = Facts(MONDAY)
 
 def policy(**rules: Any) -> Policy:
     destinations = {name: TransferDestination(target=to) for name, to in TARGETS.items()}
+    channel = "PJSIP/+4722123456@acme"
+    destinations["desk"] = TransferDestination(target="6002", mode="attended", endpoint=channel)
+    destinations["through"] = TransferDestination(target="6003", trunk="PJSIP/acme")
     return Policy(Firewall.model_validate(rules), destinations)
 
 
@@ -52,7 +56,7 @@ def rule(act: Act, facts: Facts = NOBODY, **rules: Any) -> str:
 
 
 def used(**amounts: float) -> Facts:
-    return Facts(MONDAY, "+4791234567", "demo", used=lambda _, __: Used(**amounts))  # type: ignore[arg-type]
+    return Facts(MONDAY, "+4791234567", "demo", used=lambda *_: Used(**amounts))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -134,24 +138,170 @@ def test_a_code_can_be_opened_exactly() -> None:
     assert rule(KeysAct("*721"), send_digits={"codes": ["*72"]}) == "keys.code"
 
 
-CAPS = ("calls_per_hour", "calls_per_day", "minutes_per_day", "cost_per_day")
+CAPS = {
+    "calls_per_hour": {"calls_in_hour": 5},
+    "calls_per_day": {"calls": 5},
+    "minutes_per_day": {"minutes": 5},
+    "cost_per_day": {"cost": 5},
+    "calls_per_minute": {"calls_in_minute": 5},
+    "live_calls": {"live": 5},
+}
 
 
-@pytest.mark.parametrize(
-    ("cap", "amounts"),
-    [*zip(CAPS, ({"calls_in_hour": 5}, {"calls": 5}, {"minutes": 5}, {"cost": 5}), strict=True)],
-)
-@pytest.mark.parametrize("scope", ["per_caller", "per_context", "total"])
+@pytest.mark.parametrize(("cap", "amounts"), [*CAPS.items()])
+@pytest.mark.parametrize("scope", ["per_caller", "per_context", "per_trunk", "total"])
 def test_every_cap_of_every_scope_shuts_when_it_is_used_up(
     cap: str, amounts: dict[str, float], scope: str
 ) -> None:
     name = f"cap.{scope.removeprefix('per_')}"
     caps = {scope: {cap: 5}}
-    assert rule(TransferAct("sales"), used(**amounts), outgoing=caps) == name
-    assert rule(IncomingAct(), used(**amounts), incoming=caps) == name
-    under = {key: value - 0.001 if key != "calls" else 4 for key, value in amounts.items()}
-    assert rule(TransferAct("sales"), used(**under), outgoing=caps) == "ok"
-    assert rule(IncomingAct(), used(**under), incoming=caps) == "ok"
+    comes = IncomingAct(trunk="PJSIP/acme")
+    assert rule(TransferAct("desk"), used(**amounts), outgoing=caps) == name
+    assert rule(comes, used(**amounts), incoming=caps) == name
+    under = {k: v - 0.001 if k not in ("calls", "live") else 4 for k, v in amounts.items()}
+    assert rule(TransferAct("desk"), used(**under), outgoing=caps) == "ok"
+    assert rule(comes, used(**under), incoming=caps) == "ok"
+
+
+@pytest.mark.parametrize(("cap", "amounts"), [*CAPS.items()])
+@pytest.mark.parametrize("number", ["", "anonymous", "+4791234567"])
+def test_callers_without_a_number_are_not_busy_for_each_other(
+    cap: str, amounts: dict[str, float], number: str
+) -> None:
+    """They share what a day and an hour allow; that several of them call at once is no flood."""
+    facts = Facts(MONDAY, number, used=lambda *_: Used(**amounts))  # type: ignore[arg-type]
+    at_once = cap in ("live_calls", "calls_per_minute") and not number.startswith("+")
+    for scope in ("per_context", "per_caller"):
+        judged = rule(IncomingAct(), facts, incoming={scope: {cap: 5}})
+        free = at_once and scope == "per_caller"
+        assert judged == ("ok" if free else f"cap.{scope.removeprefix('per_')}")
+
+
+USED_BY = {"PJSIP/acme": 3, "PJSIP/other": 9}
+
+
+def by_trunk(direction: str, scope: str, name: str) -> Used:
+    return Used(live=USED_BY.get(name, 0) if scope == "trunk" else 0)
+
+
+@pytest.mark.parametrize(
+    ("trunk", "rules", "judged"),
+    [
+        ("PJSIP/acme", {"incoming": {"per_trunk": {"live_calls": 3}}}, "cap.trunk"),
+        ("PJSIP/acme", {"incoming": {"per_trunk": {"live_calls": 4}}}, "ok"),
+        ("PJSIP/other", {"incoming": {"per_trunk": {"live_calls": 4}}}, "cap.trunk"),
+        ("PJSIP/new", {"incoming": {"per_trunk": {"live_calls": 4}}}, "ok"),
+        ("", {"incoming": {"per_trunk": {"live_calls": 1}}}, "ok"),
+        ("PJSIP/acme", {"trunks": {"PJSIP/acme": {"incoming": {"live_calls": 3}}}}, "cap.trunk"),
+        ("PJSIP/other", {"trunks": {"PJSIP/acme": {"incoming": {"live_calls": 3}}}}, "ok"),
+        ("PJSIP/acme", {"trunks": {"PJSIP/acme": {"outgoing": {"live_calls": 1}}}}, "ok"),
+        (  # its own caps win, what it has none of is that of each trunk
+            "PJSIP/other",
+            {
+                "incoming": {"per_trunk": {"live_calls": 4}},
+                "trunks": {"PJSIP/other": {"incoming": {"live_calls": 20}}},
+            },
+            "ok",
+        ),
+        (
+            "PJSIP/other",
+            {
+                "incoming": {"per_trunk": {"live_calls": 4}},
+                "trunks": {"PJSIP/other": {"incoming": {"calls_per_minute": 20}}},
+            },
+            "cap.trunk",
+        ),
+        (  # a known caller is taken despite all caps, but the trunk's
+            "PJSIP/acme",
+            {"incoming": {"allow": ["+47*"], "per_trunk": {"live_calls": 3}}},
+            "cap.trunk",
+        ),
+    ],
+)
+def test_a_trunk_has_caps_of_its_own(trunk: str, rules: dict[str, Any], judged: str) -> None:
+    facts = Facts(MONDAY, "+4791234567", "demo", used=by_trunk)
+    assert rule(IncomingAct(trunk=trunk), facts, **rules) == judged
+
+
+@pytest.mark.parametrize(
+    ("act", "judged"),
+    [
+        (DialAct("+4722123456", "PJSIP/acme"), "cap.trunk"),
+        (DialAct("+4722123456", "PJSIP/new"), "ok"),
+        (TransferAct("desk"), "cap.trunk"),
+        (TransferAct("desk", "operator"), "cap.trunk"),
+        (TransferAct("through"), "cap.trunk"),
+        (TransferAct("sales"), "ok"),
+    ],
+)
+def test_what_leaves_counts_on_the_trunk_of_its_dial_string(act: Act, judged: str) -> None:
+    facts = Facts(MONDAY, "+4791234567", "demo", used=by_trunk)
+    caps = {"PJSIP/acme": {"outgoing": {"live_calls": 3}}}
+    assert rule(act, facts, country="NO", trunks=caps) == judged
+
+
+TARIFFS = [
+    {"trunks": ["PJSIP/acme"], "classes": ["mobile"], "per_minute": 2},
+    {"trunks": ["PJSIP/acme"], "countries": ["NO"], "per_minute": 1},
+    {"direction": "in", "classes": ["toll_free"], "per_minute": 9},
+]
+
+
+def test_a_destination_without_a_price_is_known_from_the_configuration() -> None:
+    shut = {name for name in (*TARGETS, "desk", "through") if problem(name, tariffs=TARIFFS)}
+    assert shut == {"oslo", "sweden", "hotline", "ship", "police"}
+    assert problem("oslo", tariffs=TARIFFS) == NO_PRICE
+    anywhere = [*TARIFFS, {"countries": ["NO"], "per_minute": 3}]
+    assert not problem("oslo", tariffs=anywhere)
+
+
+def problem(destination: str, **rules: Any) -> str:
+    return policy(**rules).static_problem(destination)
+
+
+@pytest.mark.parametrize(
+    ("act", "judged"),
+    [
+        (DialAct("+4791234567", "PJSIP/acme"), "ok"),
+        (DialAct("+4722123456", "PJSIP/acme"), "ok"),
+        (DialAct("+46812345678", "PJSIP/acme"), "number.price"),
+        (DialAct("+4722123456", "PJSIP/other"), "number.price"),
+        (DialAct("+4722123456"), "number.price"),
+        (DialAct("112", "PJSIP/acme"), "ok"),
+        (TransferAct("sales"), "ok"),
+        (TransferAct("desk"), "ok"),
+        (TransferAct("oslo"), "number.price"),
+    ],
+)
+def test_with_tariffs_a_number_without_a_price_is_shut(act: Act, judged: str) -> None:
+    """Else a call through another trunk would cost nothing that counts."""
+    rules = {"classes": ["fixed", "mobile", "emergency"], "countries": ["NO", "SE"]}
+    assert rule(act, NOBODY, country="NO", tariffs=TARIFFS, **rules) == judged
+    only_in = [tariff for tariff in TARIFFS if "direction" in tariff]
+    assert rule(act, NOBODY, country="NO", tariffs=only_in, **rules) == "ok"
+
+
+def test_the_day_begins_in_the_zone_of_the_policy() -> None:
+    assert policy(zone="Asia/Tokyo").now().utcoffset() == datetime.timedelta(hours=9)
+    assert policy().now().tzinfo is not None
+
+
+def test_the_nearest_cap_of_minutes_and_cost_is_told() -> None:
+    rules = policy(
+        outgoing={"per_context": {"minutes_per_day": 10, "live_calls": 1}},
+        trunks={"PJSIP/acme": {"outgoing": {"cost_per_day": 4}}},
+        incoming={"allow": ["+4791234567"], "total": {"minutes_per_day": 1}},
+    )
+
+    def spent(direction: Any, trunk: str, **amounts: Any) -> tuple[float, str]:
+        used = lambda *_: Used(**amounts)  # noqa: E731
+        found = rules.spent(direction, "+4791234567", "demo", trunk, used)
+        return found.share, found.rule
+
+    assert spent("out", "PJSIP/acme", minutes=5, cost=3, live=9) == (0.75, "cap.trunk")
+    assert spent("out", "", minutes=5, cost=3) == (0.5, "cap.context")
+    assert spent("out", "PJSIP/acme", minutes=15, cost=4) == (1.5, "cap.context")
+    assert spent("in", "PJSIP/acme", minutes=15) == (0, ""), "the caller is in `allow`"
 
 
 @pytest.mark.parametrize(
@@ -224,6 +374,10 @@ def test_a_destination_has_its_rules_at_the_tool_and_at_the_line() -> None:
     assert rule(TransferAct("oslo"), **rules) == "step_up"
     assert rule(TransferAct("oslo", "operator"), **rules) == "ok"
     assert rule(TransferAct("oslo", "engine"), **rules) == "ok"
+    assert rule(TransferAct("oslo", "caller"), **rules) == "step_up"
+    tainted = Facts(MONDAY, tainted="result:x", verified=frozenset({"pin"}))
+    assert rule(TransferAct("oslo", "caller"), tainted, **rules) == "ok"
+    assert rule(TransferAct("oslo"), tainted, **rules) == "step_up", "an agent needs a yes"
     assert rule(TransferAct("oslo"), Facts(MONDAY, verified=frozenset({"pin"})), **rules) == "ok"
 
 
@@ -317,6 +471,16 @@ def test_no_text_becomes_a_dialled_number_that_is_not_open(text: str, home: str 
         {"outgoing": {"hours": [{"from": "17:00", "to": "08:00"}]}},
         {"send_digits": {"codes": ["&"]}},
         {"outgoing": {"per_caller": {"calls_per_hour": 0}}},
+        {"trunks": {"acme": {}}},
+        {"trunks": {"PJSIP/a b": {}}},
+        {"trunks": {"PJSIP/acme": {"outgoing": {"live_calls": 0}}}},
+        {"trunks": {"PJSIP/acme": {"outgoing": {"cost_per_day": -1}}}},
+        {"tariffs": [{"per_minute": -1}]},
+        {"tariffs": [{"step_ms": 0}]},
+        {"tariffs": [{"countries": ["norway"]}]},
+        {"incoming": {"capped": "drop"}},
+        {"used_up": {"warn_at_percent": 101}},
+        {"zone": "Europe/Olso"},
     ],
 )
 def test_a_mistake_is_refused(rules: dict[str, Any]) -> None:

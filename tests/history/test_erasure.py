@@ -201,13 +201,13 @@ def test_an_erasure_that_is_cut_short_is_finished_by_the_indexer(
 
     def killed(path: Path, missing_ok: bool = False) -> None:
         if len(removed) == 2:
-            raise OSError("killed here")
+            raise SystemExit("killed here")
         removed.append(path)
         unlink(path, missing_ok=missing_ok)
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", killed)
-        with pytest.raises(OSError, match="killed here"):
+        with pytest.raises(SystemExit, match="killed here"):
             erasure.carry_out(plan)
     os.utime(history.directory / "2026-11-20")
     indexer = Indexer(history.directory, history.store)
@@ -248,6 +248,8 @@ def test_a_certificate_is_written_though_the_index_is_busy(history: History) -> 
     history.add(told())
 
     def busy() -> None:
+        (early,) = history.directory.glob("certificates/*")  # that of an erasure that is killed now
+        assert not json.loads(early.read_bytes())["complete"]
         raise IndexUnavailable("another program has the index")
 
     erasure = Erasure(history.directory, history.store, busy)
@@ -258,6 +260,12 @@ def test_a_certificate_is_written_though_the_index_is_busy(history: History) -> 
     written = json.loads(certificate.path_in(history.directory).read_bytes())
     assert "the index" not in str(written["removed_from"])
     assert "the index, which go when" in str(written["not_covered"])
+    assert not written["complete"]
+    assert certificate.problem == (
+        "the erasure is not complete: the index may still have rows and words of the calls "
+        "(another program has the index); they go when it is next updated"
+    )
+    assert history.ids(number=NUMBER) == [ID], "as the certificate says"
     history.indexer.catch_up()
     history.indexer.scrub()
     assert files_with(history.directory, *SECRETS) == []
@@ -291,8 +299,13 @@ def test_a_running_call_is_not_erased(history: History) -> None:
     erasure = Erasure(history.directory, history.store)
     plan = erasure.of_call("a")
     assert (plan.ledgers, plan.files, plan.running) == ((), (), ("a",))
-    erasure.carry_out(plan)
+    certificate = erasure.carry_out(plan)
     assert history.ids() == ["a"]
+    written = json.loads(certificate.path_in(history.directory).read_bytes())
+    assert (written["complete"], written["running"]) == (False, 1)
+    assert certificate.problem == (
+        "the erasure is not complete: 1 calls have not ended; repeat it afterwards"
+    )
 
 
 def test_a_file_that_is_not_a_ledger_is_not_erased(history: History) -> None:

@@ -24,12 +24,13 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cordboard.errors import HistoryError, IndexDamaged, IndexUnavailable
+from cordboard.history.database import IndexDatabase
+from cordboard.history.database import _delete as database_delete
 from cordboard.history.indexer import Indexer
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.notes import Notes, read_notes, write_notes
 from cordboard.history.query import CallQuery, CallRow
 from cordboard.history.sql_store import SqlHistoryStore
-from cordboard.history.sql_store import _delete as sql_store_delete
 from cordboard.privacy.master_key import CallKeys
 from cordboard.privacy.sealed_file import Vault
 from cordboard_testkit.patience import until
@@ -219,7 +220,7 @@ def test_a_failed_write_leaves_the_old_rows_and_is_tried_again(
         def full(*_: object) -> None:
             raise HistoryError("database or disk is full")
 
-        patched.setattr(type(history.store._text), "add", full)
+        patched.setattr(type(history.store._database.text), "add", full)
         with pytest.raises(HistoryError, match="full"):
             history.indexer.catch_up()
     assert history.ids(context="booking", text="table") == ["b", "a"]
@@ -230,7 +231,7 @@ def test_a_failed_write_leaves_the_old_rows_and_is_tried_again(
 def test_two_programs_that_fill_one_index_leave_each_call_once(history: History) -> None:
     for number in range(150):
         Told(f"c{number:03}", tools=[("pay", "ok")]).write(history.directory)
-    other = SqlHistoryStore(history.directory, history.store._url)
+    other = SqlHistoryStore(history.directory, history.store._database.url)
     indexers = [history.indexer, Indexer(history.directory, other, gently=True)]
     with ThreadPoolExecutor(2) as pool:
         for done in [pool.submit(each.catch_up) for each in indexers]:
@@ -308,6 +309,38 @@ async def test_an_index_that_is_harmed_is_made_anew(
     store.close()
     harm(index_file(tmp_path))
     await listed(tmp_path, ["a"])
+
+
+def drop_tables(path: Path) -> None:
+    other_version(path)
+    drop_table(path)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_an_index_that_is_upgraded_under_an_open_page_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """A reader that meets tables that are half made must not have them made anew."""
+    Told("a").write(tmp_path)
+    store = store_of(tmp_path)
+    Indexer(tmp_path, store).catch_up()
+    if not is_open:
+        store.close()
+    drop_tables(index_file(tmp_path))
+    create, met = IndexDatabase._create, []
+
+    def create_while_a_page_is_read(*given: object, **more: bool) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            met.append(pool.submit(store.find, CallQuery()).exception())
+        create(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(IndexDatabase, "_create", create_while_a_page_is_read)
+    indexer = Indexer(tmp_path, store)
+    indexer.catch_up()
+    indexer.catch_up()
+    assert [type(error) for error in met] == [IndexUnavailable], "made once, and not damaged"
+    assert [row.id for row in store.find(CallQuery(text="table")).rows] == ["a"]
+    store.close()
 
 
 def test_an_index_that_is_deleted_under_a_running_engine_is_made_anew(tmp_path: Path) -> None:
@@ -414,9 +447,9 @@ def test_only_one_process_at_a_time_makes_the_index_anew(
             overlapped.append(entered[1].wait(0.3))
         else:
             entered[1].set()
-        sql_store_delete(path)
+        database_delete(path)
 
-    monkeypatch.setattr("cordboard.history.sql_store._delete", delete)
+    monkeypatch.setattr("cordboard.history.database._delete", delete)
     stores[0].recreate()
     other.join()
     assert overlapped == [False]
@@ -435,7 +468,7 @@ def test_names_that_no_call_has_any_more_leave_the_index(history: History) -> No
     history.indexer.catch_up()
     paths[1].unlink()
     history.indexer.catch_up()
-    with history.store._reading() as connection:
+    with history.store._database.reading() as connection:
         outcomes = connection.scalars(text("SELECT outcome FROM cordboard_kind")).all()
         names = "SELECT value FROM cordboard_label WHERE kind = 'tag'"
         tags = connection.scalars(text(names)).all()

@@ -7,6 +7,7 @@ import io
 import stat
 import threading
 import wave
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ from cordboard.history.playback import (
     parse_range,
     read_peaks,
 )
+from cordboard.privacy import sealed_file
+from cordboard.privacy.master_key import CallKeys
+from cordboard.privacy.sealed_file import Seal, Vault
 
 
 def record(path: Path, frames: int, *, ulaw: bool = False, rate: int = 8000) -> Path:
@@ -86,8 +90,9 @@ def test_the_whole_is_a_pcm_file_that_players_read(
     tmp_path: Path, track: Track, ulaw: bool
 ) -> None:
     path = record(tmp_path / "a.wav", 1000, ulaw=ulaw)
-    playback = Playback(StereoFile.read(path), track)
-    content = playback.read(0, playback.size)
+    with StereoFile.open(path) as opened:
+        playback = Playback(opened, track)
+        content = playback.read(0, playback.size)
     assert len(content) == playback.size
     with wave.open(io.BytesIO(content)) as file:
         assert (file.getframerate(), file.getsampwidth()) == (8000, 2)
@@ -105,9 +110,10 @@ def test_any_range_is_the_same_part_of_the_whole(
     path = folder / "ranges.wav"
     if not path.exists():
         record(path, 500, ulaw=True)
-    playback = Playback(StereoFile.read(path), data.draw(st.sampled_from(["both", "agent"])))
-    whole = playback.read(0, playback.size)
-    assert playback.read(begin, begin + length) == whole[begin : begin + length]
+    with StereoFile.open(path) as file:
+        playback = Playback(file, data.draw(st.sampled_from(["both", "agent"])))
+        whole = playback.read(0, playback.size)
+        assert playback.read(begin, begin + length) == whole[begin : begin + length]
 
 
 def test_peaks_of_a_running_call_are_made_again_when_the_header_has_followed(
@@ -129,9 +135,9 @@ def test_a_recording_whose_header_is_behind_its_sound_is_played_as_far_as_it_say
     path = record(tmp_path / "a.wav", 1000)
     cut = path.read_bytes()
     path.write_bytes(cut[:-400])  # the header promises more than there is
-    file = StereoFile.read(path)
-    assert file.frames == 900
-    assert len(make_peaks(file)) == 6 * PEAK_BYTES
+    with StereoFile.open(path) as file:
+        assert file.frames == 900
+        assert len(make_peaks(file)) == 6 * PEAK_BYTES
 
 
 @pytest.mark.parametrize("content", [b"", b"RIFF", b"RIFF\0\0\0\0WAVE", b"x" * 1000])
@@ -139,7 +145,7 @@ def test_other_files_are_a_clear_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(content)
     with pytest.raises(AudioFileError, match=r"a\.wav"):
-        StereoFile.read(path)
+        StereoFile.open(path)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,8 @@ def test_no_range_header_is_an_error_of_ours(header: str, size: int) -> None:
 def test_u_law_is_decoded_as_everywhere(tmp_path: Path) -> None:
     path = record(tmp_path / "a.wav", 10, ulaw=True)
     raw = path.read_bytes()[-20:]
-    samples = StereoFile.read(path).samples(0, 10)
+    with StereoFile.open(path) as file:
+        samples = file.samples(0, 10)
     assert samples.tobytes() == ulaw_to_linear(raw)
 
 
@@ -189,7 +196,8 @@ def test_peaks_are_shown_on_a_full_disk_and_to_several_people_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording, found = record(tmp_path / "call.wav", 80_000), []
-    expected = make_peaks(StereoFile.read(recording))
+    with StereoFile.open(recording) as file:
+        expected = make_peaks(file)
 
     def ask() -> None:
         for _ in range(100):
@@ -224,3 +232,51 @@ def test_peaks_of_a_recording_that_was_erased_meanwhile_are_not_kept(
     monkeypatch.setattr(playback, "make_peaks", erased)
     assert read_peaks(recording, 0, 1_000)
     assert list(tmp_path.iterdir()) == []
+
+
+def seal_recording(path: Path, keys: Path, seconds: int) -> Vault:
+    """Encrypt a recording as the writer does: a record for each second, then its header."""
+    vault = Vault(CallKeys(keys, bytes(32)), seals=True)
+    seal = vault.new_call()
+    assert seal is not None
+    vault.keep(seal)
+    begin, records = seal.begin("recording")
+    pcm = np.random.default_rng(1).integers(-9000, 9000, (seconds, 16_000)).astype("<i2")
+    head = WavHeader("slin", 8000, {"day": "2026-11-20"})
+    at = len(head.encode(0))
+    with path.open("wb") as file:
+        file.write(begin)
+        for number in range(seconds):
+            file.write(records.record(at + number * 32_000, pcm[number].tobytes()))
+            file.write(records.record(0, head.encode((number + 1) * 8000)))
+    return vault
+
+
+def test_a_range_of_a_long_encrypted_recording_decrypts_that_range_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seconds = tmp_path / "a.wav", 600
+    vault = seal_recording(path, tmp_path / "keys", seconds)
+    looks, opened, scan, decrypt = [], [], sealed_file._records, Seal.open
+
+    def scanned(size: int, read: Callable[[int, int], bytes]) -> list[tuple[int, bytes, int, int]]:
+        looks.append(size)
+        return scan(size, read)
+
+    def decrypted(self: Seal, offset: int, nonce: bytes, sealed: bytes) -> bytes:
+        opened.append(offset)
+        return decrypt(self, offset, nonce, sealed)
+
+    monkeypatch.setattr(sealed_file, "_records", scanned)
+    monkeypatch.setattr(Seal, "open", decrypted)
+    with StereoFile.open(path, vault) as file:
+        assert file.frames == seconds * 8000
+        opened.clear()
+        sound = Playback(file)
+        assert len(sound.read(9_000_000, 9_100_000)) == 100_000
+        assert 4 <= len(opened) <= 5, "a record is one second, 32,000 bytes"
+        opened.clear()
+        pieces = [sound.read(at, at + 131_072) for at in range(0, sound.size, 131_072)]
+        assert sum(map(len, pieces)) == sound.size
+        assert len(opened) <= seconds + len(pieces)
+    assert len(looks) == 1, "the records are looked for once, not once for each piece"

@@ -6,6 +6,7 @@ import datetime as dt
 import random
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -282,9 +283,10 @@ CALLS = st.lists(
 def test_rollups_that_have_grown_equal_rebuilt_ones(
     changes: Sequence[tuple[int, int, str, int, str, bool, float]], chance: random.Random
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         directory = Path(folder)
-        store = SqlHistoryStore(directory)
+        # Closed in any case: a draw may end an example in the middle.
+        store = stack.enter_context(closing(SqlHistoryStore(directory)))
         store.open()
         indexer = Indexer(directory, store)
         present: dict[int, Path] = {}
@@ -302,7 +304,6 @@ def test_rollups_that_have_grown_equal_rebuilt_ones(
         grown = _everything(store)
         indexer.rebuild()
         assert _everything(store) == grown
-        store.close()
         counted = sum(sum(filter(None, line.values)) for line in grown["calls", "day", ""])
         assert counted == len(present)
 

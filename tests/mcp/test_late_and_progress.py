@@ -33,12 +33,12 @@ class Far:
         self.given_up_at: float | None = None
 
     async def call(
-        self, tool: str, arguments: Any, timeout: float, progress: Any
+        self, tool: str, arguments: Any, timeout: float, progress: Any, patience: float
     ) -> types.CallToolResult:
         loop = asyncio.get_running_loop()
         end = loop.time() + self.seconds
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout + patience):
                 while loop.time() < end:
                     await asyncio.sleep(self.progress_every)
                     await progress(1, None, "still \x07here")

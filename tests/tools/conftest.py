@@ -54,6 +54,9 @@ class Line:
         assert self.collected is not None
         return self.collected
 
+    def check_may_ask(self, *, secret: bool = False) -> None:
+        pass
+
     def reveal(self, reference: str) -> str | None:
         return self.secret_keys.get(reference)
 

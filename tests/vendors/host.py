@@ -92,6 +92,9 @@ class RecordingHost:
     def answer_done(self) -> None:
         self.told.append(("answer_done",))
 
+    def answer_broke(self) -> None:
+        self.told.append(("answer_broke",))
+
     def interrupted(self) -> None:
         self.told.append(("interrupted",))
 

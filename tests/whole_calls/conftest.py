@@ -18,6 +18,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,7 @@ from cordboard.agent_api.offline_models import OfflineModels
 from cordboard.agent_api.workers import Workers
 from cordboard.calls.events import (
     Answered,
+    Answering,
     AudioEnded,
     AudioStarted,
     BargedIn,
@@ -73,17 +75,32 @@ exten => known,1,Set(KNOWN_NUMBER=+4790000003)
  same => n,Set(AI_CONTEXT=orders)
  same => n,Stasis(cordboard)
  same => n,Hangup()
+exten => head-office,1,Answer()
+ same => n,Wait(20)
+ same => n,Hangup()
 [queues]
 exten => lonely,1,Queue(lonely,c,,,2)
  same => n,Stasis(cordboard,return,queue,${QUEUESTATUS})
  same => n,Hangup()
+[mailboxes]
+exten => _X.,1,VoiceMail(${EXTEN}@default,s)
+ same => n,Stasis(cordboard,return,voicemail,${VMSTATUS})
+ same => n,Hangup()
+[refers]
+exten => _[hn][eo].,1,Transfer(PJSIP/sip:${EXTEN}@${CHANNEL(pjsip,local_addr)})
+ same => n,Stasis(cordboard,return,refer,${TRANSFERSTATUS})
+ same => n,Hangup()
 """
+VOICEMAIL = "[general]\nformat=wav\n[default]\n6001 => 1234,Front desk\n"
 QUEUES = "[general]\n[lonely]\nstrategy=ringall\njoinempty=yes\n"
 
 BEGINS = (AudioStarted, Answered)
 """The agent begins to be heard."""
 SPEECH = (*BEGINS, AudioEnded, BargedIn, Ended)
 """It begins, or has come to an end."""
+
+CALLERS: ContextVar[list[PhoneCall]] = ContextVar("CALLERS")
+"""Those of a test that runs at the same time as others."""
 
 Event = TypeVar("Event", bound=LedgerEvent)
 Found = TypeVar("Found")
@@ -203,6 +220,20 @@ class Caller:
             if over():
                 return
 
+    async def told_after(self, kind: type[LedgerEvent], count: int = 1) -> None:
+        """Until the phone has heard what the agent says next after the `count`-th event of a kind,
+        however long the agent takes to begin."""
+        call_id, first = await self.call_id(), await self.event(kind, count)
+
+        def said() -> bool | None:
+            events = iter(self.hotline.of(call_id))  # each search goes on behind the one before
+            found = any(event is first for event in events)
+            found = found and any(isinstance(event, Answering) for event in events)
+            return (found and any(isinstance(event, AudioEnded) for event in events)) or None
+
+        await self.hotline.seen(said, f"words after {kind.type} number {count} of {self.number}")
+        await self.listen()
+
     async def greeted_to_the_end(self) -> None:
         await self.greeted()
         await self.listen()
@@ -281,6 +312,7 @@ class Hotline:
             caller_number=number,
             headers={name.replace("_", "-"): value for name, value in headers.items()},
         )
+        CALLERS.get([]).append(line)
         return Caller(line, number, self)
 
     def hang_up_all(self) -> None:
@@ -368,7 +400,8 @@ OpenHotline = Callable[..., contextlib.AbstractAsyncContextManager[Hotline]]
 async def asterisk() -> AsyncIterator[AsteriskInstance]:
     """One Asterisk for all whole calls. Missing, it is an error that says how to get it."""
     async with AsteriskInstance(
-        dialplan=DIALPLAN + freepbx_dialplan(), files={"queues.conf": QUEUES + QUEUE}
+        dialplan=DIALPLAN + freepbx_dialplan(),
+        files={"queues.conf": QUEUES + QUEUE, "voicemail.conf": VOICEMAIL},
     ) as instance:
         yield instance
 

@@ -22,9 +22,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 from ruamel.yaml import YAML
@@ -40,10 +40,10 @@ class Container:
     """One running service."""
 
     def __init__(
-        self, name: str, image: str, options: list[str], command: Sequence[str] = ()
+        self, name: str, image: str, options: list[str], log: IO[str] = sys.stderr
     ) -> None:
         self.name, self.image = name, image
-        self.program = subprocess.Popen([TOOL, "run", *options, image, *command], stdout=sys.stderr)
+        self.program = subprocess.Popen([TOOL, "run", *options, image], stdout=log, stderr=log)
 
     @property
     def pid(self) -> int:
@@ -65,19 +65,28 @@ class Container:
                 continue
             raise AssertionError(f"{self.name} ended with {status} before it was {wanted}")
 
-    def wait_healthy(self) -> None:
-        children = psutil.Process(self.program.pid).children
-        self.wait_until(children, "started")
-        self.wait_until(lambda: self.execute("health").returncode == 0, "healthy")
+    def wait_healthy(self, *check: str) -> None:
+        """Wait for the image's health check, or another one."""
+        asked = ("exec", *check) if check else ("health",)
+
+        def healthy() -> bool:
+            try:
+                return self.execute(*asked).returncode == 0
+            except IndexError:  # no child: between the steps before the container
+                return False
+
+        self.wait_until(healthy, "healthy")
 
     def stop(self) -> int:
         os.kill(self.pid, signal.SIGTERM)
         return self.program.wait(PATIENCE)
 
 
-def options_of(service: str, site: str, var: str) -> list[str]:
-    """What compose.yaml says of a service, for `scripts/image run`."""
-    said = COMPOSE["services"][service]
+def options_of(
+    service: str, site: str, var: str, compose: Facts = COMPOSE, folder: Path = ROOT
+) -> list[str]:
+    """What a compose file in `folder` says of a service, for `scripts/image run`."""
+    said = compose["services"][service]
     options = ["--read-only"] if said["read_only"] else []
     for target in said["tmpfs"]:
         options += ["--tmpfs", target.partition(":")[0]]
@@ -85,7 +94,7 @@ def options_of(service: str, site: str, var: str) -> list[str]:
         if isinstance(volume, str):
             options += ["--mount", f"{var}:{volume.partition(':')[2]}"]
         else:
-            source = volume["source"].replace("./site", site)
+            source = str(folder / volume["source"].replace("./site", site))
             mode = ":ro" if volume["read_only"] else ""
             options += ["--mount", f"{source}:{volume['target']}{mode}"]
     options += ["--env", "SIP_ADDRESS=127.0.0.1"] if service == "asterisk" else []
@@ -114,12 +123,12 @@ def get(path: str, token: str = "") -> tuple[int, str]:
     return ask(f"http://127.0.0.1:15000{path}", f"Bearer {token}" if token else "")
 
 
-def dial(extension: str, site: str) -> None:
+def dial(extension: str, site: str, ari: str = "http://127.0.0.1:8088") -> None:
     """Have Asterisk place a call to an extension of the softphones, and echo what it hears."""
     password = Path(site, "secrets/asterisk/ari_password").read_text()
     login = base64.b64encode(f"cordboard:{password}".encode()).decode()
     query = f"endpoint=Local/{extension}@softphones&context=softphones&extension=799&priority=1"
-    status, answer = ask(f"http://127.0.0.1:8088/ari/channels?{query}", f"Basic {login}", "POST")
+    status, answer = ask(f"{ari}/ari/channels?{query}", f"Basic {login}", "POST")
     assert status == 200, answer
 
 

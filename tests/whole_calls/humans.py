@@ -10,8 +10,9 @@ from cordboard.errors import CallOver
 from cordboard_testkit.patience import until
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.sip.incoming import IncomingCall
+from cordboard_testkit.voice_line import VoiceLine
 
-from .conftest import Caller
+from .conftest import Caller, Hotline
 
 
 @contextlib.asynccontextmanager
@@ -51,3 +52,19 @@ async def step(caller: Caller, name: str) -> None:
         return True if name in steps else None
 
     await caller.hotline.seen(look, f"the step {name}")
+
+
+async def hears(hotline: Hotline, line: VoiceLine, words: str, since: float = 0.0) -> str:
+    """Until these words have been heard since a moment, however long the voice pauses on a busy
+    machine. Return all that was heard since."""
+    after, heard = since, ""
+    while words not in heard:
+        try:
+            await line.hear_speech(after=after)
+        except TimeoutError:
+            raise AssertionError(f"{words!r} was not heard: {heard!r}") from None
+        await line.hear_silence(700)
+        after = line.heard_segments()[-1].end
+        parts = line.utterances_heard(since)
+        heard = " ".join([await hotline.speech.understand(part) for part in parts])
+    return heard

@@ -1,8 +1,8 @@
 """Calls of a file that do not disturb one another are placed at the same time.
 
 A call takes seconds and leaves the machine idle: one after the other, they are most of the time of
-the suite. Each test remains a test with an outcome of its own; the first one that runs waits for
-all of them.
+the suite. All at once, they keep it so busy that nothing is understood any more. Each test remains
+a test with an outcome of its own; the first one that runs waits for all of them.
 
     together = SideBySide()
 
@@ -15,11 +15,33 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from .conftest import Hotline
+from cordboard_testkit.patience import PATIENCE
+from cordboard_testkit.sip import PhoneCall
 
+from .conftest import CALLERS, Hotline
+
+LONGEST = 5 * PATIENCE
+"""Seconds for one test, which waits for several events, each with a timeout of its own."""
+AT_ONCE = 8
+"""Tests of a group at the same time: two processors understand no more callers in time."""
 CallTest: TypeAlias = Callable[[Hotline], Awaitable[None]]
+Place = TypeVar("Place")
+
+
+async def run_among_others(test: Callable[[Place], Awaitable[None]], place: Place) -> None:
+    """Run one of several tests. One that hangs is named; the callers of one that fails hang up,
+    else those hang, too, that wait until no call is left."""
+    callers: list[PhoneCall] = []
+    CALLERS.set(callers)
+    try:
+        async with asyncio.timeout(LONGEST):
+            await test(place)
+    except BaseException:
+        for caller in callers:
+            caller.hangup()
+        raise
 
 
 class SideBySide:
@@ -32,6 +54,7 @@ class SideBySide:
         self._outcomes: dict[CallTest, BaseException | None] = {}
         self._first_alone = first_alone
         self._begin = asyncio.Event()
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     def __call__(self, test: CallTest) -> CallTest:
         """The decorator."""
@@ -58,7 +81,8 @@ class SideBySide:
         if self._first_alone and not first:
             await self._begin.wait()
         try:
-            await test(hotline)
+            async with self._places:
+                await run_among_others(test, hotline)
         finally:
             if first:
                 self._begin.set()

@@ -34,7 +34,7 @@ from cordboard_testkit.timeline import RATE
 
 from .bank import channels
 from .conftest import Caller, Hotline, OpenHotline
-from .humans import Humans, explained, step
+from .humans import Humans, explained, hears, step
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -43,6 +43,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 together = SideBySide()
+away = SideBySide()
 
 NUMBER = "6011"
 PLACES: dict[str, dict[str, Any]] = {
@@ -58,6 +59,8 @@ PLACES: dict[str, dict[str, Any]] = {
     "whispered": {},
 }
 """A context, and its only destination: all of them are one phone."""
+AWAY = ("queue", "box", "no-box", "office", "no-office")
+"""Destinations that the dialplan knows, and from which the caller may come back."""
 
 
 def attended(tree: dict[str, Any]) -> None:
@@ -68,7 +71,13 @@ def attended(tree: dict[str, Any]) -> None:
         place = {"target": NUMBER, "context": "internal", "mode": "attended"}
         places[name] = {**place, "endpoint": endpoint, **keys}
     places["queue"] = {"type": "queue", "target": "lonely", "context": "queues", "returns": True}
-    for name in (*PLACES, "queue"):
+    for name, target in (("box", "6001"), ("no-box", "6002")):
+        places[name] = {
+            "type": "voicemail", "target": target, "context": "mailboxes", "returns": True
+        }  # fmt: skip
+    for name, target in (("office", "head-office"), ("no-office", "nobody-here")):
+        places[name] = {"type": "refer", "target": target, "context": "refers", "returns": True}
+    for name in (*PLACES, *AWAY):
         tree["contexts"][f"to-{name}"] = {
             "greeting": "Order desk.",
             "tools": ["hangup_call", "transfer"],
@@ -123,7 +132,7 @@ async def asks(hotline: Hotline, name: str) -> Caller:
     caller = await hotline.dial(f"ctx-to-{name}")
     await caller.greeted_to_the_end()
     await caller.say("Please check my order.")
-    await step(caller, "away" if name == "queue" else "ringing")
+    await step(caller, "away" if name in AWAY else "ringing")
     return caller
 
 
@@ -142,8 +151,7 @@ async def takes(caller: Caller) -> IncomingCall:
     """The human answers, hears the briefing and presses 1."""
     there = await HUMANS.rings_for(caller)
     there.answer()
-    await there.hear_speech(after=0.0)
-    await there.hear_silence(700)
+    await hears(caller.hotline, there, "press")
     there.press("1")
     await step(caller, "joined")
     return there
@@ -152,8 +160,7 @@ async def takes(caller: Caller) -> IncomingCall:
 async def back_with(caller: Caller, words: str) -> None:
     """The caller hears these words, and the conversation goes on."""
     async with explained(caller):
-        await caller.event(Transferred)
-        await caller.listen()
+        await caller.told_after(Transferred)
         heard = await caller.heard(since=caller.line.spoken_segments()[-1].end)
         assert words in heard, heard
         await caller.say("Goodbye.")
@@ -166,10 +173,8 @@ async def back_with(caller: Caller, words: str) -> None:
 async def test_the_human_takes_the_call_and_both_hear_each_other(hotline):
     caller = await asks(hotline, "taken")
     there = await takes(caller)
-    heard = " ".join([await hotline.speech.understand(part) for part in there.utterances_heard()])
-    assert "press" in heard, heard
     assert there.caller.user == caller.number, "the human sees who calls"
-    assert "music" not in heard
+    assert "music" not in await hears(hotline, there, "press")
     caller.line.say(noise(1))
     there.say(noise(2))
     await asyncio.gather(caller.line.said(), there.said())
@@ -220,10 +225,7 @@ async def test_an_operator_takes_a_call_over(hotline):
     await until(lambda: len(HUMANS.calls_for(caller)) == 2)
     there = HUMANS.calls_for(caller)[1]
     there.answer()
-    await there.hear_speech(after=0.0)
-    await there.hear_silence(700)
-    heard = " ".join([await hotline.speech.understand(part) for part in there.utterances_heard()])
-    assert "press" in heard, heard
+    await hears(hotline, there, "press")
     there.press("1")
     await taking
     caller.line.say(noise(5))
@@ -252,12 +254,7 @@ async def joins(hotline: Hotline, caller: Caller, **how: Any) -> IncomingCall:
         await until(lambda: len(HUMANS.calls_for(caller)) > before)
         there = HUMANS.calls_for(caller)[before]
         there.answer()
-        await there.hear_speech(after=0.0)
-        await there.hear_silence(700)
-        asked = " ".join(
-            [await hotline.speech.understand(part) for part in there.utterances_heard()]
-        )
-        assert "press" in asked, asked
+        await hears(hotline, there, "press")
         there.press("1")
         await joining
     return there
@@ -272,10 +269,9 @@ async def test_an_operator_joins_caller_and_agent_and_leaves_again(hotline):
     async with explained(caller):
         notice = await caller.event(Answering, 2)
         assert notice.text == "watched has joined the call."
-        await caller.line.hear_speech()
-        await caller.line.hear_silence(700)
+        await caller.told_after(ConferenceStep, 3)
         heard = (await caller.heard()).removeprefix(before)
-        assert "joined" in heard, "the caller is told who joins"
+        assert "join" in heard, "the caller is told who joins"
         assert "press" not in heard, "the question is for the operator alone"
         caller.line.say(noise(11))
         await caller.line.said()
@@ -347,10 +343,7 @@ async def test_words_for_the_human_are_heard_by_them_alone(hotline):
         since = await caller.line.hear_silence(700)
         before = len(caller.line.heard_segments())
         assert await call.operator.whisper("Offer her a discount.", "otto", "human")
-        await there.hear_speech(after=since)
-        await there.hear_silence(700)
-        heard = [await hotline.speech.understand(part) for part in there.utterances_heard(since)]
-        assert "discount" in " ".join(heard), heard
+        await hears(hotline, there, "discount", since)
         assert len(caller.line.heard_segments()) == before, "the caller hears no sound of it"
         assert await call.operator.whisper("Offer her a discount.", "otto", "human")
         caller.line.say(noise(15))
@@ -420,6 +413,10 @@ async def test_a_caller_who_hangs_up_stops_the_ringing(hotline):
 async def test_the_human_hangs_up_and_the_caller_is_back_with_the_agent(hotline):
     caller = await asks(hotline, "back")
     there = await takes(caller)
+    caller.line.say(noise(9))
+    await caller.line.said()
+    await there.hear_silence(300)
+    assert came_through(noise(9), there.heard_in_order()), "they talk"
     there.hangup()
     await step(caller, "over")
     await back_with(caller, "back with me")
@@ -454,6 +451,49 @@ async def test_a_queue_that_times_out_hands_the_caller_back_to_the_same_conversa
     outcome = await caller.event(Transferred)
     assert (outcome.ok, outcome.outcome, outcome.error) == (False, "no_answer", "TIMEOUT")
     await back_with(caller, "answers")
+
+
+@away
+async def test_a_mailbox_takes_a_message_and_hands_the_caller_back(hotline):
+    caller = await asks(hotline, "box")
+    await step(caller, "away")
+    await asyncio.sleep(3)  # the beep
+    caller.line.say(noise(7))
+    await caller.line.said()
+    caller.line.press("#")
+    await step(caller, "back")
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome) == (True, "accepted")
+    boxes = hotline.asterisk.root / "spool" / "voicemail" / "default" / "6001"
+    assert [*boxes.rglob("msg*.wav")], "the message is in the mailbox"
+    await back_with(caller, "back with me")
+
+
+@away
+async def test_a_mailbox_that_does_not_exist_is_said(hotline):
+    caller = await asks(hotline, "no-box")
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome, outcome.error) == (False, "failed", "FAILED")
+
+
+@away
+async def test_a_caller_is_referred_by_their_own_telephone(hotline):
+    caller = await asks(hotline, "office")
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome) == (True, "accepted")
+    assert (await caller.history()).outcome == "transferred"
+    elsewhere = caller.line.transferred_to
+    assert elsewhere is not None
+    await elsewhere.answered()
+    elsewhere.hangup()
+
+
+@away
+async def test_a_caller_who_cannot_be_referred_is_back_with_the_agent(hotline):
+    caller = await asks(hotline, "no-office")
+    await step(caller, "back")
+    outcome = await caller.event(Transferred)
+    assert (outcome.ok, outcome.outcome, outcome.error) == (False, "failed", "FAILURE")
 
 
 async def storm_of_three(hotline: Hotline, seed: int) -> str:

@@ -176,9 +176,9 @@ async def test_three_hear_each_other_and_words_for_one_of_them_leave_no_port(
             await there.hear_speech(after=0.0)
             there.press("1")
             await joining
-            await there.hear_silence(700)
+            quiet_since = await there.hear_silence(700)
             assert await operator.whisper("Tell him the wind.", "otto", "operator")
-            await there.hear_speech()
+            await there.hear_speech(after=quiet_since + 0.7)
             await there.hear_silence(700)
             heard = len(caller.line.heard_segments())
             assert await operator.say("Hello to both of you.", "otto")

@@ -22,6 +22,7 @@ from cordboard.calls.events import (
     Answering,
     AnswerJudged,
     AudioEnded,
+    BargedIn,
     CallbackRequested,
     Dialled,
     Offered,
@@ -124,6 +125,10 @@ class Street:
         async with asyncio.timeout(60):
             return await self.hotline.engine.outbound.ended(call_id)
 
+    def dialled(self, call_id: str) -> Dialled:
+        [dialled] = [each for each in self.hotline.of(call_id) if isinstance(each, Dialled)]
+        return dialled
+
     async def clean(self) -> None:
         """Until nothing of a call is left in Asterisk."""
         async with asyncio.timeout(10):
@@ -191,6 +196,36 @@ async def test_a_voicemail_gets_the_message_after_its_beep(street: Street) -> No
     await street.clean()
 
 
+async def test_a_screening_service_that_began_like_a_human_is_told_who_calls_and_why(
+    street: Street,
+) -> None:
+    speech = street.hotline.speech
+    call_id = await street.call("4790000001", purpose="The parcel from London has arrived.")
+    there = await street.phones["4790000001"].incoming()
+    await there.answered()
+    hi = await speech.say("Hi.")
+    asks = await speech.say(
+        "The person you are calling is using a screening service. Please say your name, and why "
+        "you're calling."
+    )
+    there.say(np.concatenate((hi, np.zeros(int(0.7 * RATE), np.int16), asks)))
+    asked = await there.said()
+    await there.hear_speech(after=asked)
+    await there.hear_silence(1_500)
+    heard = " ".join([await speech.understand(part) for part in there.utterances_heard(asked)])
+    assert "parcel" in heard, heard
+    cuts = [e for e in street.hotline.of(call_id) if isinstance(e, BargedIn)]
+    assert cuts, "it was not spoken to before its question ended"
+    assert not [e for e in cuts if "bicycle" in e.heard], "it heard the greeting to its end"
+    said = [e.text for e in street.hotline.of(call_id) if isinstance(e, Answering)]
+    # An answer to its first words may have begun; who calls and why comes last, and is heard.
+    assert said[-1] == "Hello, this is survey. The parcel from London has arrived."
+    there.hangup()
+    result = await street.ended(call_id)
+    assert (result.answer, result.reason) == ("screening", "caller_hangup")
+    await street.clean()
+
+
 async def test_who_does_not_answer_is_a_typed_outcome(street: Street) -> None:
     phone = street.phones["4790000002"]
     for status, outcome in (
@@ -200,14 +235,14 @@ async def test_who_does_not_answer_is_a_typed_outcome(street: Street) -> None:
         call_id = await street.call("4790000002")
         (await phone.incoming()).reject(status, "No")
         assert (await street.ended(call_id)).outcome == outcome
-        [dialled] = [e for e in street.hotline.of(call_id) if isinstance(e, Dialled)]
-        assert (dialled.sip, dialled.rang) == (status, True)
+        assert street.dialled(call_id).sip == status  # `rang`: a refusal may overtake the ringing
     call_id = await street.call("4790000002")
     (await phone.incoming()).redirect("sip:6001@127.0.0.1")
     assert (await street.ended(call_id)).outcome == "redirected", "a redirection is not followed"
     ringing = await street.call("4790000002")
     there = await phone.incoming()
     assert (await street.ended(ringing)).outcome == "no_answer"
+    assert street.dialled(ringing).rang
     assert (await there.ended()).status == 487, "it still rings"
     assert (await street.ended(await street.call("4790009999"))).outcome in (
         "unavailable",
@@ -313,16 +348,17 @@ async def test_a_caller_is_called_back_at_the_promised_time(street: Street) -> N
     await street.clean()
 
 
-async def test_http_places_calls_and_refuses_others(street: Street) -> None:
-    port = street.hotline.engine.http_port
+async def http(
+    port: int, path: str, body: dict[str, Any] | None = None, token: str = TOKEN
+) -> tuple[int, dict[str, Any]]:
+    """Status and answer of a POST, or of a GET without a body."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        json.dumps(body).encode() if body is not None else None,
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
 
-    def post(body: dict[str, Any], token: str = TOKEN) -> tuple[int, dict[str, Any]]:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/calls",
-            json.dumps(body).encode(),
-            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-            method="POST",
-        )
+    def send() -> tuple[int, dict[str, Any]]:
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -330,8 +366,13 @@ async def test_http_places_calls_and_refuses_others(street: Street) -> None:
             with refused:
                 return refused.code, json.load(refused)
 
+    return await asyncio.to_thread(send)
+
+
+async def test_http_places_calls_and_refuses_others(street: Street) -> None:
+    port = street.hotline.engine.http_port
     good = {"number": "+4790000001", "context": "survey"}
-    assert (await asyncio.to_thread(post, good, "wrong"))[0] == 401
+    assert (await http(port, "/calls", good, "wrong"))[0] == 401
     for body, status, word in (
         ({**good, "number": "112"}, 403, "emergency"),
         ({**good, "number": "+4691234567"}, 403, "country"),
@@ -342,11 +383,11 @@ async def test_http_places_calls_and_refuses_others(street: Street) -> None:
         ({**good, "call_id": "7"}, 400, "UUID"),
         ({"context": "survey"}, 400, "number"),
     ):
-        answer = await asyncio.to_thread(post, body)
+        answer = await http(port, "/calls", body)
         assert answer[0] == status, answer
         assert word in answer[1]["error"], answer
     national = {**good, "number": "900 00 001"}
-    status, placed = await asyncio.to_thread(post, national)
+    status, placed = await http(port, "/calls", national)
     assert status == 202
     there = await street.phones["4790000001"].incoming()
     await there.answered()
@@ -378,7 +419,7 @@ async def test_a_campaign_calls_everybody_of_its_list(street: Street, tmp_path: 
         "add", "spring", str(people), "--context", "survey", "--concurrency", "2", *hours
     )
     assert added.exit_code == 1, added.output
-    assert "line 3: numbers of class emergency are shut" in added.output
+    assert "line 3: number: numbers of class emergency are shut" in added.output
     assert "2 people, 1 lines left out" in added.output
     assert (await campaign("start", "spring")).exit_code == 0
     busy = await street.phones["4790000002"].incoming()

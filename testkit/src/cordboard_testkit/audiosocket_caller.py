@@ -14,8 +14,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -32,7 +31,7 @@ from cordboard.telephony.asterisk.audiosocket import (
     encode_dtmf,
     encode_uuid,
 )
-from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.media_thread import MediaThread, MediaUser
 from cordboard_testkit.mouth_and_ear import Ear, Mouth
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
@@ -44,7 +43,7 @@ _TICKS_BETWEEN_KEYS = 4
 _READ_SIZE = 65536
 
 
-class SimulatedCaller(VoiceLine):
+class SimulatedCaller(VoiceLine, MediaUser):
     """One call to an AudioSocket server. `async with`, or `start` and `close`.
 
     `uuid` is sent as the name of the call; by default a new one. The first frame is sent at
@@ -60,13 +59,12 @@ class SimulatedCaller(VoiceLine):
         media: MediaThread | None = None,
         begins_at: float = 0.0,
     ) -> None:
-        super().__init__()
+        VoiceLine.__init__(self)
+        MediaUser.__init__(self, media)
         self.uuid = uuid or uuid4()
         self.answered_at: float | None = None
         """Time at which the connection was established."""
         self._address = (host, port)
-        self._media = media or MediaThread()
-        self._owns_media = media is None
         self._begins_at = begins_at
         self._stream: _AudioSocketStream | None = None
 
@@ -81,8 +79,7 @@ class SimulatedCaller(VoiceLine):
             host, port = self._address
             raise CallRefused(f"no AudioSocket server at {host}:{port}: {problem}") from problem
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._owns_media:
-            self._media.start()
+        self._start_media()
         self.answered_at = time.monotonic()
         connection.send(encode_uuid(self.uuid))
         self._stream = _AudioSocketStream(
@@ -101,20 +98,7 @@ class SimulatedCaller(VoiceLine):
     async def close(self) -> None:
         """Hang up and free everything. Idempotent."""
         self.hangup()
-        if self._owns_media:
-            await self._media.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
+        await self._stop_media()
 
     def _over(self, by: Literal["us", "them"], reason: str) -> None:
         if self.end is None and self._stream is not None:

@@ -13,8 +13,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import httpx2
 import numpy as np
@@ -30,7 +29,7 @@ from cordboard.audio.g711 import linear_to_ulaw, ulaw_to_linear
 from cordboard.audio.resample import Resampler, to_floats, to_pcm
 from cordboard.errors import CallRefused
 from cordboard.telephony.browser.messages import FORMATS, HEADER, SUBPROTOCOL, encode_sound
-from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.media_thread import MediaThread, MediaUser
 from cordboard_testkit.mouth_and_ear import Ear, Mouth
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.timeline import FRAME_SECONDS, RATE, Samples
@@ -54,7 +53,7 @@ class Cut:
     """True if the sound was on hold then: the engine knows the number exactly."""
 
 
-class BrowserPage(VoiceLine):
+class BrowserPage(VoiceLine, MediaUser):
     """One call from a page. `async with`, or `start` and `close`."""
 
     def __init__(
@@ -67,12 +66,11 @@ class BrowserPage(VoiceLine):
     ) -> None:
         """`address`: of the admin port, such as `http://127.0.0.1:15001`. `headers` sign the page
         in. `order`: the body of `POST /browser-calls`."""
-        super().__init__()
+        VoiceLine.__init__(self)
+        MediaUser.__init__(self, media)
         self._address = address
         self._headers = {"Origin": address, "X-Cordboard": "1", **headers}
         self._order = order
-        self._media = media or MediaThread()
-        self._owns_media = media is None
         self._stream: _PageStream | None = None
         self.call_id = ""
         self.ready_at: float | None = None
@@ -118,8 +116,7 @@ class BrowserPage(VoiceLine):
         except BaseException:
             connection.close()
             raise
-        if self._owns_media:
-            self._media.start()
+        self._start_media()
         self._stream = _PageStream(connection, protocol, self, self._mouth, self._ear)
         for event in early:
             self._stream.take(event)
@@ -172,20 +169,7 @@ class BrowserPage(VoiceLine):
         if self.end is None and self._stream is not None:
             self._stream.ask("leave")
             await self.ended()
-        if self._owns_media:
-            await self._media.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
+        await self._stop_media()
 
     # In the media thread.
 

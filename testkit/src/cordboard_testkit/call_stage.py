@@ -12,7 +12,9 @@ do.
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,12 @@ from cordboard.calls.call import Call
 from cordboard.calls.events import Ended, LedgerEvent
 from cordboard.calls.history import CallHistory, LedgerLine, read_lines
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.offer import ResumedCall
 from cordboard.calls.open_calls import OpenCalls
 from cordboard.calls.outbound_order import CallbackBook
 from cordboard.calls.post_call.job import JobTaker
 from cordboard.calls.recording.writer import RecordingWriter
+from cordboard.calls.resumption import CallSoFar
 from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation.generation import Generation
@@ -153,9 +157,11 @@ class CallStage:
         apology: Apology | None = None,
         transcribe: Transcribe | None = None,
         callbacks: CallbackBook | None = None,
+        resumed: ResumedCall | None = None,
     ) -> None:
         """`post_call` gets the steps after the call; that needs a loop with real time. `apology`:
-        the engine's own voice for callers who have no agent."""
+        the engine's own voice for callers who have no agent. `resumed`: the call of a lost engine
+        that goes on here."""
         self.agent = agent
         self.line = line or FakeLine()
         self.generation = FakeGeneration(config, tools)
@@ -165,7 +171,10 @@ class CallStage:
         self.recordings = RecordingWriter(self.metrics.media.recording_dropped, self.vault)
         self.events: list[LedgerEvent] = []
         self._directory = directory
-        offer = self.line.offer(variables)
+        offer = replace(self.line.offer(variables), resumed=resumed)
+        so_far = None
+        if resumed is not None:
+            so_far = CallSoFar.of(resumed, datetime.datetime.now().astimezone())
         services = CallServices(
             self.writer,
             self.metrics,
@@ -178,7 +187,7 @@ class CallStage:
             redactor=lambda: config.privacy.redact.redactor,
             transcribe=transcribe,
         )
-        self.call = Call(offer, bind(offer, config), self.generation, agent, services)
+        self.call = Call(offer, bind(offer, config), self.generation, agent, services, so_far)
         self.metrics.calls.started()
         self._run = asyncio.get_running_loop().create_task(self.call.run())
 
@@ -247,6 +256,7 @@ def play_call(
     post_call: JobTaker | None = None,
     callbacks: CallbackBook | None = None,
     outbound: Mapping[str, Any] | None = None,
+    resumed: ResumedCall | None = None,
 ) -> CallStage:
     """Play a call to its end while `scenario` acts for the caller and the world."""
 
@@ -265,6 +275,7 @@ def play_call(
             apology=apology,
             transcribe=transcribe,
             callbacks=callbacks,
+            resumed=resumed,
         )
         if scenario is not None:
             await scenario(stage)

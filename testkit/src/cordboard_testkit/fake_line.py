@@ -194,9 +194,17 @@ class FakeGuest(FakeParty):
         super().__init__(line, target, watch)
         self._watch = watch
         self.joined = False
+        self.louds: list[FakeMedia] = []
+        """Those of its sounds that were for all who talk, in their order."""
 
     def press(self, key: str) -> None:
         self._watch(PartyKey(key))
+
+    @asynccontextmanager
+    async def aloud(self) -> AsyncIterator[Media]:
+        async with self.aside() as media:
+            self.louds.append(self.asides[-1])
+            yield media
 
     async def join(self) -> None:
         await self._operate("join")
@@ -302,6 +310,10 @@ class FakeLine:
         self.ring_seconds = 1.0
         self.results: list[OutboundResult] = []
         """How an outbound call ended."""
+        self.number = "4791234567"
+        """The caller's."""
+        self.trunk = ""
+        """By which it comes or leaves."""
 
     def offer(self, variables: Mapping[str, str] | None = None, called: str = "100") -> Offer:
         return Offer(
@@ -309,13 +321,14 @@ class FakeLine:
             source=self.source,
             media=self._open,
             control=self,
-            caller_number="4791234567",
+            caller_number=self.number,
             caller_name="Kari Nordmann",
             called_number=called,
             variables=variables or {},
             outbound=OutboundCall(self.order, self._dial, self.results.append)
             if self.order is not None
             else None,
+            trunk=self.trunk,
         )
 
     async def _dial(self) -> None:

@@ -4,8 +4,8 @@ Measurements are worth nothing when the caller's own packets leave late because 
 the engine under test, in the same process, is busy. Every stream (RTP, AudioSocket) therefore lives
 in this thread: woken by its socket, and ticked on an absolute 20 ms schedule.
 
-Used by `SipPhone` and `SimulatedCaller`, one each unless several share one. The event loop talks to
-the thread through `add` and `remove` only.
+Its users (`MediaUser`) have one each, unless several share one. The event loop talks to the thread
+through `add` and `remove` only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import select
 import socket
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -168,3 +169,41 @@ class MediaThread:
         with contextlib.suppress(OSError):
             poller.unregister(number)
         stream.finish()
+
+
+class MediaUser(ABC):
+    """A simulated party with sound: its media thread is its own, or one that several share.
+    `async with`, or `start` and `close`."""
+
+    def __init__(self, media: MediaThread | None) -> None:
+        """`media`: the shared thread; None: an own one, which starts and stops with the party."""
+        self._media = media or MediaThread()
+        self._owns_media = media is None
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Begin."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End everything and free it. Idempotent."""
+
+    def _start_media(self) -> None:
+        if self._owns_media:
+            self._media.start()
+
+    async def _stop_media(self) -> None:
+        if self._owns_media:
+            await self._media.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

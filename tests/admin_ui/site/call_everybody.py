@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 import wave
@@ -89,12 +90,16 @@ def write_site(folder: Path, changes: dict[str, str]) -> Path:
     shutil.copytree(REPOSITORY / "config" / "metar", folder / "metar", dirs_exist_ok=True)
     shutil.copy(REPOSITORY / "config" / "aviation_atis.yaml", folder)
     text = (SITE / "agent.yaml").read_text()
-    for before, after in changes.items():
+    for before in changes:
         if text.count(before) != 1:
             raise ValueError(f"{before!r} is not once in agent.yaml")
-        text = text.replace(before, after)
+    # All at once: a new text, such as a port, may contain the next one to be replaced.
     path = folder / "agent.yaml"
-    path.write_text(text)
+    path.write_text(
+        re.sub("|".join(map(re.escape, changes)), lambda found: changes[found[0]], text)
+        if changes
+        else text
+    )
     return path
 
 

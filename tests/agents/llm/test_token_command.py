@@ -229,8 +229,9 @@ def test_vertex_has_the_version_in_its_address() -> None:
 async def test_a_command_that_hangs_is_stopped_with_all_that_it_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The started one holds the outputs open: otherwise the call would wait for it."""
-    monkeypatch.setattr(token_command, "RUN_SECONDS", 0.3)
+    """The started one holds the outputs open: otherwise the call would wait for it. The time is
+    long enough for a shell to start on a busy machine."""
+    monkeypatch.setattr(token_command, "RUN_SECONDS", 2.0)
     started = tmp_path / "started"
     script = f"sleep 60 & echo $! > {started}; wait; echo token"
     async with asyncio.timeout(10):

@@ -69,6 +69,7 @@ REPORTS = st.lists(
         st.tuples(st.just("waiting_sound"), st.binary(min_size=1, max_size=4)),
         st.tuples(st.just("agent_speech"), st.sampled_from([FILLER, None])),
         st.tuples(st.just("answer_done")),
+        st.tuples(st.just("answer_broke")),
         st.tuples(st.just("cut")),
         st.tuples(st.just("cut_by_call")),
         st.tuples(st.just("lost")),

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from cordboard.agent_api.agent import AgentEnded, AgentFailed
 from cordboard.calls import events
-from cordboard.calls.operator import JOINED_NOTE, LEFT_NOTE
+from cordboard.calls.operator import JOINED_NOTE, LEFT_NOTE, QUIET_NOTE
 from cordboard.config.tools.entry import BRIEFING_AGAIN
 from cordboard.errors import LineError, PartyUnreachable
 from cordboard.tools.call_line import KeysWanted
-from cordboard_testkit.call_stage import CallStage, play_call
+from cordboard.tools.tool import Status
+from cordboard_testkit.call_stage import CallStage, FakeTool, play_call
 from cordboard_testkit.fake_agent import FakeAgent
 from cordboard_testkit.fake_line import FakeGuest, FakeLine
 from cordboard_testkit.fake_pipeline import TalkingClock
@@ -239,7 +241,7 @@ def test_an_operator_joins_caller_and_human_and_whispers_to_each(tmp_path: Path)
         guest = await joins(stage)
         assert await operator.whisper("She is right.", "vera", "operator")
         assert await operator.whisper("Offer ten percent.", "vera", "human")
-        assert (len(leg.asides), len(guest.asides)) == (2, 2), "one asked the guest for the key"
+        assert (len(leg.asides), len(guest.asides)) == (2, 3), "for the key, and for all of them"
         leg.leave()
         await transfer
         await asyncio.sleep(1)
@@ -290,3 +292,234 @@ def test_a_context_or_the_firewall_forbids_conferences(tmp_path: Path) -> None:
     shut = {"conference": {"enabled": False}}
     assert play(tmp_path / "a", part, context=shut).line.guests == []
     assert play(tmp_path / "b", part, firewall={"deny": ["6001"]}).line.guests == []
+
+
+ATTENDED = {"mode": "attended", "return_on_hangup": True}
+
+
+async def talks_with_the_human(stage: CallStage) -> asyncio.Task[Any]:
+    """The caller is handed to a human, and both talk."""
+    transfer = asyncio.create_task(stage.call.line.transfer_after_speech("otto", "A bicycle"))
+    await stage.line.dialled.wait()
+    leg = stage.line.legs[0]
+    leg.answer()
+    await asyncio.sleep(6)
+    assert stage.line.media is not None
+    stage.line.media.press("1")
+    await asyncio.sleep(1)
+    assert stage.line.place == "party"
+    stage.line.dialled.clear()
+    return transfer
+
+
+@pytest.mark.parametrize("notice", ["A colleague has joined the call.", "{name} listens.", ""])
+def test_caller_and_human_are_told_before_an_operator_joins_them(
+    tmp_path: Path, notice: str
+) -> None:
+    words = notice.replace("{name}", "sales")
+
+    async def part(stage: CallStage) -> None:
+        transfer = await talks_with_the_human(stage)
+        joining, guest = await rings(stage)
+        guest.answer()
+        await asyncio.sleep(6)
+        guest.press("1")
+        await asyncio.sleep(0.5)
+        assert guest.joined is (not notice), "not before it was heard"
+        await joining
+        assert [len(media.played) > 0 for media in guest.louds] == ([True] if notice else [])
+        stage.line.legs[0].leave()
+        await transfer
+
+    own = {} if notice.startswith("A colleague") else {"conference": {"notice": notice}}
+    stage = play(tmp_path, part, destinations={"otto": OTTO["otto"] | ATTENDED}, context=own)
+    assert steps(stage) == ["ringing", "asked", *(["told"] if notice else []), "joined", "over"]
+    assert spoken_aside(stage)[1:] == ([words] if notice else [])
+    assert words not in agent_of(stage).said, "the agent is not with them"
+
+
+@pytest.mark.parametrize("why", ["no voice", "hangs up", "call ends"])
+def test_nobody_joins_caller_and_human_untold(tmp_path: Path, why: str) -> None:
+    async def part(stage: CallStage) -> None:
+        transfer = await talks_with_the_human(stage)
+        if why == "no voice":
+            agent_of(stage).voice = None
+            with pytest.raises(LineError, match=r"conference\.notice"):
+                await stage.call.operator.confer("sales", "otto", quiet=False)
+            assert stage.line.guests == []
+        else:
+            joining, guest = await rings(stage)
+            guest.answer()
+            await asyncio.sleep(6)
+            guest.press("1")
+            await asyncio.sleep(0.5)
+            if why == "hangs up":
+                guest.leave()
+            else:
+                stage.call.operator.hang_up("enough", "vera")
+            with pytest.raises(LineError):
+                await joining
+            assert not guest.joined
+        if why == "call ends":
+            transfer.cancel()
+            return
+        stage.line.legs[0].leave()
+        await transfer
+
+    stage = play(tmp_path, part, destinations={"otto": OTTO["otto"] | ATTENDED})
+    assert "joined" not in steps(stage)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_notice_that_the_caller_cuts_off_is_said_again(tmp_path: Path, quiet: bool) -> None:
+    async def part(stage: CallStage) -> None:
+        await joins(stage, quiet=quiet)
+        for _ in range(5):
+            await asyncio.sleep(1)
+            agent_of(stage).interrupt()
+        await asyncio.sleep(10)
+
+    stage = play(tmp_path, part)
+    assert agent_of(stage).said == ["A colleague has joined the call."] * 3, "and not for ever"
+
+
+# A quiet agent.
+
+
+async def hears_nothing(stage: CallStage, seconds: float) -> None:
+    """Nothing of us is played for that long."""
+    assert stage.line.media is not None
+    before = bytes(stage.line.media.played)
+    await asyncio.sleep(seconds)
+    assert bytes(stage.line.media.played) == before
+
+
+MESSAGE = {"take_message": {"message": {"deliver": [{"tool": "note"}]}}}
+
+
+@pytest.mark.parametrize("tool", ["pay", "take_message", "collect_digits"])
+def test_a_quiet_agent_asks_nothing_and_says_why(tmp_path: Path, tool: str) -> None:
+    async def part(stage: CallStage) -> None:
+        agent = agent_of(stage)
+        guest = await joins(stage, quiet=True)
+        await asyncio.sleep(3)  # the notice
+        silent = asyncio.create_task(hears_nothing(stage, 60))
+        reply = await agent.ask(tool, {"prompt": "Your number?"} if "digits" in tool else {}, 1)
+        assert reply.status in (Status.REFUSED, Status.ERROR)
+        told = f"{reply.message} {reply.data}"
+        assert "quiet" in told, told
+        await agent.speak(1, "I could not do that.")
+        await silent
+        assert agent.aside is not None, "it still answers nobody"
+        guest.leave()
+        await asyncio.sleep(1)
+        assert agent.aside is None
+        before = len(stage.line.media.played)  # type: ignore[union-attr]
+        await agent.speak(2, "I am here again.")
+        await asyncio.sleep(3)
+        assert len(stage.line.media.played) > before  # type: ignore[union-attr]
+
+    pay = FakeTool("pay", approval_question="Shall I pay?")
+    stage = play(
+        tmp_path,
+        part,
+        tools=[pay, FakeTool("note")],
+        configured=MESSAGE,
+        context={"tools": ["pay", "take_message", "collect_digits"]},
+    )
+    assert pay.began == 0
+    assert agent_of(stage).notes == [QUIET_NOTE, LEFT_NOTE]
+    assert agent_of(stage).said == ["A colleague has joined the call."]
+
+
+@pytest.mark.parametrize("tool", ["pay", "take_message", "collect_digits"])
+def test_what_is_being_asked_when_the_agent_must_be_quiet_is_given_up(
+    tmp_path: Path, tool: str
+) -> None:
+    async def part(stage: CallStage) -> None:
+        agent = agent_of(stage)
+        joining, guest = await rings(stage, quiet=True)
+        guest.answer()
+        await asyncio.sleep(6)
+        asking = asyncio.create_task(agent.ask(tool, {}, 1))
+        await asyncio.sleep(4)
+        if tool == "take_message":
+            await agent.caller_says(1, "Please call Kari back.")
+            await asyncio.sleep(1)
+        guest.press("1")
+        await joining
+        await asyncio.sleep(3)  # the notice
+        await hears_nothing(stage, 60)
+        reply = await asking
+        assert reply.status is not Status.OK or tool == "take_message"
+        assert agent.aside is not None
+        guest.leave()
+
+    pay = FakeTool("pay", approval_question="Shall I pay?")
+    stage = play(
+        tmp_path,
+        part,
+        tools=[pay, FakeTool("note")],
+        configured=MESSAGE,
+        context={"tools": ["pay", "take_message", "collect_digits"]},
+    )
+    assert pay.began == 0
+    taken = [(event.outcome, event.text) for event in stage.of(events.MessageTaken)]
+    expected = [("unconfirmed", "Please call Kari back.")] if tool == "take_message" else []
+    assert taken == expected, "what they had said is not lost"
+
+
+def test_words_to_the_operator_are_not_owed_an_answer_afterwards(tmp_path: Path) -> None:
+    async def part(stage: CallStage) -> None:
+        guest = await joins(stage, quiet=True)
+        await asyncio.sleep(3)
+        await agent_of(stage).caller_says(1, "So you are the manager?")
+        await asyncio.sleep(5)
+        guest.leave()
+        await asyncio.sleep(20)
+
+    silence = {"filler_after_ms": 900, "agent_after_ms": 5_000, "caller_after_ms": 3_600_000}
+    stage = play(tmp_path, part, context={"silence": silence})
+    assert stage.ended.reason == "caller_hangup", "the agent has not stalled"
+    assert agent_of(stage).said == ["A colleague has joined the call."]
+
+
+def test_a_transfer_by_the_caller_s_key_ends_a_quiet_conference_and_lasts(tmp_path: Path) -> None:
+    async def part(stage: CallStage) -> None:
+        guest = await joins(stage, quiet=True)
+        await asyncio.sleep(3)
+        stage.line.dialled.clear()
+        transfer = asyncio.create_task(stage.call.line.transfer_after_speech("otto", "A bicycle"))
+        await stage.line.dialled.wait()
+        leg = stage.line.legs[0]
+        assert guest.closed
+        leg.answer()
+        await asyncio.sleep(8)
+        agent = agent_of(stage)
+        assert agent.said[-1].startswith("For you."), "the human is asked aloud"
+        assert agent.aside is not None, "the agent answers no turn yet"
+        leg.leave()
+        assert (await transfer).outcome == "declined"
+        await asyncio.sleep(1)
+        assert agent.aside is None
+
+    stage = play(tmp_path, part, destinations={"otto": OTTO["otto"] | ATTENDED})
+    assert stage.ended.reason == "caller_hangup"
+
+
+@pytest.mark.parametrize("event", [AgentFailed("the service is gone"), AgentEnded("silence")])
+def test_an_agent_that_fails_while_it_is_quiet_ends_no_talk(
+    tmp_path: Path, event: AgentFailed | AgentEnded
+) -> None:
+    async def part(stage: CallStage) -> None:
+        guest = await joins(stage, quiet=True)
+        await asyncio.sleep(3)
+        agent_of(stage).emit(event)
+        await asyncio.sleep(60)
+        assert stage.call.state == "talking"
+        assert guest.live
+        guest.leave()
+        await asyncio.sleep(5)
+
+    stage = play(tmp_path, part)
+    assert (stage.ended.outcome, stage.ended.reason) == ("failed", "agent_failed")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cordboard.agent_api.agent import AgentFailed
+from cordboard.agent_api.agent import AgentEnded, AgentFailed
 from cordboard.calls import events
 from cordboard.calls.transfer.transfers import CALLER_GONE
 from cordboard.config.tools.entry import BRIEFING_AGAIN
@@ -487,12 +489,15 @@ def test_the_recording_pauses_with_the_human_or_follows(tmp_path):
     assert details == ["the recording goes on"]
 
 
-def test_an_agent_that_fails_ends_no_talk(tmp_path):
+@pytest.mark.parametrize(
+    "event", [AgentFailed("the service is gone", "dropped"), AgentEnded("it heard silence")]
+)
+def test_an_agent_that_fails_ends_no_talk(tmp_path, event):
     async def part(stage: CallStage, leg: FakeLeg) -> None:
         await rings_and_answers(stage, leg)
         media(stage).press("1")
         await asyncio.sleep(5)
-        stage.agent.emit(AgentFailed("the service is gone", "dropped"))  # type: ignore[attr-defined]
+        stage.agent.emit(event)  # type: ignore[attr-defined]
         await asyncio.sleep(60)
         assert stage.line.place == "party"
         assert leg.live
@@ -544,6 +549,26 @@ def test_a_queue_hands_the_caller_back_to_the_same_conversation(tmp_path, status
     assert not waiting, "nothing is said while the caller is away"
 
 
+@pytest.mark.parametrize("status", [None, "FAILURE"])
+def test_a_caller_whom_their_own_telephone_system_connects_is_gone(tmp_path, status):
+    async def scenario(stage: CallStage) -> None:
+        stage.line.away = asyncio.get_running_loop().create_future()
+        await asyncio.sleep(5)
+        stage.line.away.set_result(status)
+        await asyncio.sleep(60)
+        stage.line.caller_hangs_up()
+
+    sales = {"type": "refer", "returns": True}
+    stage = play_call(tmp_path, lambda: FakeAgent(sends), scenario, sales=sales)
+    (transfer,) = stage.of(events.Transferred)
+    if status is None:
+        assert (transfer.ok, transfer.outcome) == (True, "accepted")
+        assert ending(stage) == ("transferred", "transfer:sales")
+    else:
+        assert (transfer.outcome, transfer.error) == ("failed", "FAILURE")
+        assert ending(stage) == ("completed", "caller_hangup"), "the conversation went on"
+
+
 def test_a_caller_who_stays_in_the_queue_is_transferred(tmp_path):
     async def scenario(stage: CallStage) -> None:
         stage.line.away = asyncio.get_running_loop().create_future()
@@ -558,9 +583,10 @@ def test_a_caller_who_stays_in_the_queue_is_transferred(tmp_path):
 
 
 def test_a_hundred_random_hang_ups_of_whole_calls_leave_nothing(tmp_path):
-    """`play_call` asserts that no task, media, line or generation is left."""
+    """`play_call` asserts that no task, media, line or generation is left. Caller, human, agent and
+    operator may go at any moment. More calls: `CORDBOARD_HANG_UPS=1000`."""
     ends: set[tuple[str, str]] = set()
-    for seed in range(100):
+    for seed in range(int(os.environ.get("CORDBOARD_HANG_UPS", "100"))):
         chance = random.Random(seed)
 
         async def part(stage: CallStage, leg: FakeLeg, chance: random.Random = chance) -> None:
@@ -572,6 +598,12 @@ def test_a_hundred_random_hang_ups_of_whole_calls_leave_nothing(tmp_path):
                 stage.line.caller_hangs_up,
                 lambda: leg.caller_presses("*"),
             ]
+            if chance.random() < 0.3:
+                gone = AgentFailed("the service is gone", "dropped")
+                acts.insert(chance.randint(0, 6), lambda: stage.agent.emit(gone))  # type: ignore[attr-defined]
+            if chance.random() < 0.3:
+                end = partial(stage.call.operator.hang_up, "enough", "vera")
+                acts.insert(chance.randint(0, 6), end)
             until = chance.randint(2, len(acts))
             for act in acts[:until] if chance.random() < 0.7 else chance.sample(acts, until):
                 await asyncio.sleep(chance.choice([0.0, 0.005, chance.uniform(0, 8)]))
@@ -586,3 +618,32 @@ def test_a_hundred_random_hang_ups_of_whole_calls_leave_nothing(tmp_path):
         )
         ends.add(ending(stage))
     assert len(ends) >= 2, ends
+
+
+@pytest.mark.parametrize("when", ["rings", "briefing", "talks", "away"])
+def test_an_operator_who_ends_the_call_has_cancelled_its_transfer(tmp_path, when):
+    async def scenario(stage: CallStage) -> None:
+        if when == "away":
+            stage.line.away = asyncio.get_running_loop().create_future()
+            await asyncio.sleep(10)
+        else:
+            await stage.line.dialled.wait()
+            leg = stage.line.legs[0]
+            leg.ring()
+            if when != "rings":
+                leg.answer()
+                await asyncio.sleep(6)
+            if when == "talks":
+                media(stage).press("1")
+                await asyncio.sleep(5)
+                assert stage.line.place == "party"
+        stage.call.operator.hang_up("enough", "vera")
+
+    sales = {"type": "queue", "returns": True} if when == "away" else ATTENDED
+    script = sends if when == "away" else asks
+    stage = play_call(tmp_path, lambda: FakeAgent(script), scenario, sales=sales)
+    (transfer,) = stage.of(events.Transferred)
+    assert (transfer.ok, transfer.outcome) == (False, "cancelled")
+    assert "operator_hangup" in transfer.error
+    assert ending(stage) == ("completed", "operator_hangup")
+    assert all(not leg.live for leg in stage.line.legs)

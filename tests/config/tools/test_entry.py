@@ -87,7 +87,7 @@ ONE = [
     ),
     (
         "request_callback: {callback: {zone: Oslo, deliver: [{tool: hangup_call}]}}",
-        "tools.request_callback.callback.zone: expected a time zone such as Europe/Oslo",
+        "tools.request_callback.callback.zone: there is no 'Oslo'; expected Europe/Oslo, say",
     ),
     (
         "request_callback: {callback: {zone: Europe/Oslo}}",

@@ -96,3 +96,14 @@ def test_whatever_happens_a_call_passes_again_after_the_pause(events: list[str])
         else:
             one.abandoned(admission)
     assert one.admit(now + 1) is not REFUSED
+
+
+def test_it_can_be_opened_by_other_evidence_unless_it_never_opens() -> None:
+    one = breaker()
+    assert one.trip(0)
+    assert not one.trip(1)  # it is open
+    assert one.admit(9.9) is REFUSED
+    assert one.admit(10) is PROBE
+    assert one.answered(PROBE)
+    assert one.state is BreakerState.CLOSED
+    assert not breaker(failures=0).trip(0)

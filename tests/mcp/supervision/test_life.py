@@ -30,6 +30,11 @@ class Far:
             raise self.outcome
         return types.CallToolResult(content=[])
 
+    async def list_tools(self, timeout: float) -> tuple[types.Tool, ...]:
+        if self.outcome is not None:
+            raise self.outcome
+        return ()
+
 
 def life(far: Far, *, may_hang: bool) -> Life:
     breaker = Breaker(McpBreaker(failures=1, open_ms=100))
@@ -93,7 +98,8 @@ async def test_a_call_that_is_waited_for_longer_is_unanswered_until_its_answer_c
     late = asyncio.create_task(one.call("t", {}, 0.02, None, 60.0))
     await asyncio.sleep(0.05)
     assert one.breaker is BreakerState.OPEN
-    assert far.asked[2] == pytest.approx(60.02)
+    assert far.asked[2] == pytest.approx(0.02)
+    assert far.asked[4] == 60
     await late
     assert one.breaker is BreakerState.CLOSED
 
@@ -107,4 +113,33 @@ async def test_a_call_that_is_given_up_in_time_says_nothing_of_the_server() -> N
     await asyncio.sleep(0)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
+    assert one.breaker is BreakerState.CLOSED
+
+
+@in_virtual_time
+async def test_a_server_that_does_not_answer_a_check_is_not_called_for_a_while() -> None:
+    far = Far()
+    one = life(far, may_hang=True)
+    await one.check(1)
+    far.outcome = McpError("a strange list")  # an answer all the same
+    await one.check(1)
+    assert one.breaker is BreakerState.CLOSED
+    far.outcome = McpTimeout("slow")
+    await one.check(1)
+    assert one.breaker is BreakerState.OPEN
+    far.outcome = None
+    await one.check(1)  # the next call decides
+    await fail(one, McpUnavailable)
+    await asyncio.sleep(0.11)
+    await one.call("t", {}, 1, None)
+    assert one.breaker is BreakerState.CLOSED
+
+
+@in_virtual_time
+async def test_a_check_that_ends_with_the_connection_says_nothing() -> None:
+    far = Far()
+    one = life(far, may_hang=True)
+    far.outcome = McpUnavailable("closed")
+    far.closed.set()
+    await one.check(1)
     assert one.breaker is BreakerState.CLOSED

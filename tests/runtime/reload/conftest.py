@@ -18,9 +18,10 @@ from structlog.typing import EventDict
 from cordboard.agent_api.agent import Agent
 from cordboard.api.administration_view import ReloadReport
 from cordboard.calls.binding import Binding
-from cordboard.calls.call_registry import CallRegistry
+from cordboard.calls.call_registry import Aside, CallRegistry
 from cordboard.calls.events import LedgerEvent
 from cordboard.calls.ledger import LedgerWriter
+from cordboard.calls.offer import Offer
 from cordboard.calls.services import CallServices
 from cordboard.config.load import ConfigSource, LoadedConfig
 from cordboard.config.schema import Config
@@ -106,6 +107,9 @@ class Stand:
         self.changed: list[Config] = []
         self.log: list[EventDict] = []
         self.events: list[LedgerEvent] = []
+        self.choose: Callable[[Offer], Aside | None] = lambda offer: None
+        """Chooses the generation of a new call; None: the one in force."""
+        self.listen: Callable[[str, int, LedgerEvent], None] = lambda *_: None
         self._writer = LedgerWriter()
         self._folder = folder
         self.guests: list[Guest] = []
@@ -148,13 +152,14 @@ class Stand:
         self.administration = Administration(self.succession, source, self.versions)
         self.registry = CallRegistry(
             lambda: self.succession.generation,
-            self._open,
+            self.open_agent,
             CallServices(
                 self._writer,
                 self.metrics,
                 self._folder / "calls",
-                lambda _, __, event: self.events.append(event),
+                self._tell,
             ),
+            canary=lambda offer: self.choose(offer),
         )
         await self.succession.begin()
         await self.administration.keep_version()
@@ -162,6 +167,10 @@ class Stand:
         await self.administration.begin()
         if wait:
             assert await self.settled()
+
+    def _tell(self, call_id: str, at_ms: int, event: LedgerEvent) -> None:
+        self.events.append(event)
+        self.listen(call_id, at_ms, event)
 
     async def settled(self) -> bool:
         return await self.succession.generation.fleet.wait_settled(PATIENCE)
@@ -177,7 +186,11 @@ class Stand:
     async def reload(self) -> ReloadReport:
         return await asyncio.wait_for(self.administration.reload(), PATIENCE)
 
-    def _open(self, binding: Binding) -> Agent:
+    def open_agent(self, binding: Binding) -> Agent:
+        return self.next_agent()
+
+    def next_agent(self) -> Agent:
+        """The agent of the caller who rings."""
         return self._ringing.pop(0).agent
 
     async def ring(self, **variables: str) -> Guest:
@@ -187,6 +200,12 @@ class Stand:
         self._ringing.append(guest)
         self.registry.offer(guest.line.offer(variables))
         return await guest.talking()
+
+    async def refused(self, call_id: str) -> None:
+        """Place a call; returns when it was given back."""
+        line = FakeLine(call_id)
+        self.registry.offer(line.offer({}))
+        await until(lambda: line.released == 1, "the refusal")
 
     def pid(self, name: str = "s") -> int | None:
         """The process of the server that new calls get."""

@@ -30,7 +30,7 @@ class NoServer:
     mode = "idle"
 
     def __init__(
-        self, server_id: str, config: Any, observer: Any, on_change: Any, turns: Any
+        self, server_id: str, config: Any, observer: Any, on_change: Any, turns: Any, _: Any
     ) -> None:
         self.id = server_id
         self.version = config.env["VERSION"]

@@ -164,7 +164,7 @@ async def test_a_reload_neither_waits_for_a_trial_nor_takes_its_server(
     assert stand.pid() not in (old, own)
     assert await (await stand.ring()).version() == "2"
     assert lives(own)
-    assert not lives(old)
+    await until(lambda: not lives(old), "the end of the replaced server")
     trial.generation.release()
 
 
@@ -334,7 +334,7 @@ async def test_a_bad_draft_is_refused_with_its_problems_and_leaves_nothing(bench
     with pytest.raises(ConfigError) as caught:
         await bench.begin({"contexts": {"demo": {"tool": []}}})
     assert [(each.key, each.line) for each in caught.value.problems] == [("contexts.demo.tool", 1)]
-    with pytest.raises(ChatRefused, match="no context 'demo' in the draft; known: other"):
+    with pytest.raises(ChatRefused, match="no context 'demo' in the draft"):
         await bench.begin({"contexts": {"other": {}}})
     with pytest.raises(NotThere):
         await bench.runs.begin(Draft(version="0123abcd", context="demo", may_publish=True), "anna")

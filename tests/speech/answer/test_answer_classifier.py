@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordboard.speech.answer.classifier import REVISABLE, AnswerClassifier
+from cordboard.speech.answer.classifier import LATE_WORDS, REVISABLE, AnswerClassifier
 from cordboard.speech.answer.phrases import Answer, evidence, is_person
 
 RATE = 8000
@@ -57,7 +57,7 @@ def test_words_that_are_being_recognised_are_waited_for_a_moment() -> None:
     waiting = AnswerClassifier()
     heard(quiet(0.4), speech(0.5), quiet(0.2), classifier=waiting)
     assert waiting.wants_words
-    assert waiting.take_sound() == pytest.approx(0.2, abs=0.03)
+    assert waiting.take_sound() == pytest.approx((0.2, 1.06), abs=0.03)
     heard(quiet(0.2), classifier=waiting)
     assert waiting.verdict is None, "the duration rule did not wait"
     waiting.words("You have reached the voicemail of Anna.")
@@ -91,10 +91,83 @@ def test_a_beep_that_speech_follows_is_none() -> None:
 
 
 def test_a_verdict_about_a_human_stands_after_fifteen_seconds() -> None:
-    classifier = heard(quiet(0.4), speech(0.5), quiet(REVISABLE))
+    classifier = heard(quiet(0.4), speech(0.5), quiet(REVISABLE), speech(2), quiet(0.5))
+    classifier.take_sound()
+    classifier.words("Hello.")
+    heard(speech(2), quiet(0.5), classifier=classifier)
+    classifier.take_sound()
     classifier.words("please leave a message after the tone")
     heard(tone(1000, seconds=0.4), quiet(0.5), classifier=classifier)
     assert answer_of(classifier) is Answer.HUMAN
+
+
+def test_all_words_of_a_short_first_utterance_are_known_before_its_sound_decides() -> None:
+    """A breath after the first word is no reason to leave the others out."""
+    classifier = heard(quiet(0.3), speech(0.4), quiet(0.2))
+    classifier.take_sound()
+    classifier.words("Hello,")
+    heard(speech(0.8), quiet(0.18), classifier=classifier)
+    assert classifier.wants_words
+    assert classifier.take_sound() == pytest.approx((0.7, 1.86), abs=0.05)
+    heard(quiet(0.2), classifier=classifier)
+    assert classifier.verdict is None, "it did not wait"
+    classifier.words("I am the assistant of Martin.")
+    assert answer_of(classifier) is Answer.MACHINE
+
+
+def test_words_of_the_first_fifteen_seconds_count_however_late_they_are() -> None:
+    """A busy recogniser takes the speech in one long piece, and returns it seconds later."""
+    classifier = heard(quiet(0.4), speech(0.5), quiet(10), speech(3.5), quiet(0.2))
+    classifier.take_sound()
+    heard(quiet(5), classifier=classifier)
+    assert classifier.words_due
+    classifier.words("For sales, press one. For support, press two.")
+    assert answer_of(classifier) is Answer.IVR
+
+    never = heard(quiet(0.4), speech(0.5), quiet(0.2))
+    never.take_sound()
+    heard(quiet(REVISABLE + LATE_WORDS), classifier=never)
+    assert not never.words_due, "that long it is not waited for"
+    never.words("For sales, press one. For support, press two.")
+    assert answer_of(never) is Answer.HUMAN
+
+
+def test_a_busy_recogniser_gets_the_same_pieces_of_speech() -> None:
+    """Pieces that are cut anywhere, because the recogniser was free only then, read worse."""
+    sound = [part for each in range(5) for part in (speech(1.5, each), quiet(0.6))]
+    quick, busy = AnswerClassifier(), AnswerClassifier()
+    pieces = []
+    for part in sound:
+        heard(part, classifier=quick)
+        heard(part, classifier=busy)
+        while quick.wants_words:
+            pieces.append(quick.take_sound())
+            quick.words("Thank you")
+    late = []
+    while busy.wants_words:
+        late.append(busy.take_sound())
+        busy.words("Thank you")
+    assert late == pieces
+    assert len(pieces) == 5
+
+
+def test_a_recording_whose_words_are_late_is_not_greeted() -> None:
+    classifier = heard(quiet(0.3), speech(6), quiet(0.5))
+    assert answer_of(classifier) is Answer.MACHINE
+    classifier.take_sound()
+    heard(quiet(3), classifier=classifier)
+    assert answer_of(classifier) is Answer.MACHINE, "its words are on the way"
+    classifier.words("Thank you")
+    heard(quiet(0.1), classifier=classifier)
+    assert answer_of(classifier) is Answer.MACHINE, "more of its words are on the way"
+    classifier.take_sound()
+    classifier.words("for calling.")
+    heard(quiet(0.1), classifier=classifier)
+    assert answer_of(classifier) is Answer.HUMAN, "it waits for us"
+    never = heard(quiet(0.3), speech(6), quiet(0.5))
+    never.take_sound()
+    heard(quiet(LATE_WORDS), classifier=never)
+    assert answer_of(never) is Answer.HUMAN
 
 
 @pytest.mark.parametrize(
@@ -175,11 +248,11 @@ def test_all_words_so_far_tell_more_than_the_first_of_them() -> None:
 def test_speech_without_words_is_recognised_once_more_from_a_little_later() -> None:
     """Recognisers now and then return nothing for clear speech."""
     classifier = heard(quiet(0.3), speech(2), quiet(0.3))
-    first = classifier.take_sound()
+    begin, end = classifier.take_sound()
     classifier.words("")
     heard(quiet(0.1), classifier=classifier)
     assert classifier.wants_words
-    assert classifier.take_sound() == pytest.approx(first + 0.1)
+    assert classifier.take_sound() == pytest.approx((begin + 0.1, end))
     classifier.words(" ")
     heard(quiet(0.5), classifier=classifier)
     assert not classifier.wants_words, "twice is enough"

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk.ari import AriState
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.instance import Instance
 from cordboard.telephony.asterisk.media_path import MediaPath
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -170,9 +172,11 @@ async def _open_board(
     audiosocket: AudioSocket | None = None,
     make_path: Callable[[AudioSocketServer, Pacer], MediaPath] | None = None,
     wait: bool = True,
-    **times: float,
+    instance: str = "",
+    **options: Any,
 ) -> AsyncIterator[Board]:
-    """`make_path`: another transport than AudioSocket; `times`: of `AsteriskSource`."""
+    """`make_path`: another transport than AudioSocket; `instance`: name of this one of several
+    engines; `options`: of `AsteriskSource`."""
     exchange, pacer = EchoExchange(), Pacer(asyncio.get_running_loop())
     server = AudioSocketServer(
         audiosocket or AudioSocket(port=0, context=context, connect_timeout_ms=30_000),
@@ -186,8 +190,16 @@ async def _open_board(
         app=asterisk.app,
         reconnect_max_ms=400,
     )
+    own = Instance(config, instance) if instance else None
     path = make_path(server, pacer) if make_path else AudioSocketPath(server)
-    source = AsteriskSource(config, path, exchange.offer, variables={"ORDER"}, **times)
+    source = AsteriskSource(
+        config if own is None else own.config,
+        path,
+        exchange.offer,
+        variables={"ORDER"},
+        instance=own,
+        **options,
+    )
     await server.start()
     await path.start()
     await source.start()

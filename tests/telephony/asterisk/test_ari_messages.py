@@ -53,6 +53,7 @@ def test_a_stasis_start_as_asterisk_22_sends_it():
         caller_number="4711",
         exten="agent",
         application="Stasis",
+        name="PJSIP/caller-00000000",
     )
 
 

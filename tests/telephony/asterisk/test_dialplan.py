@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from cordboard.config.schema import Config
-from cordboard.telephony.asterisk.dialplan import dialplan_for
+from cordboard.telephony.asterisk.dialplan import dialplan, dialplan_for
+from cordboard.telephony.asterisk.instance import SORCERY
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.sip import SipPhone
 
 PAGE = Path(__file__).parents[3] / "docs" / "asterisk.md"
+SHARED_PAGE = PAGE.with_name("cluster-asterisk.md")
 
 
 def config(*contexts: str, **more: Any) -> Config:
@@ -28,6 +30,13 @@ def test_the_page_shows_the_dialplan_that_is_printed() -> None:
     first, *lines = block.splitlines()
     shown = [first, *filter(None, (line.partition(";")[0].rstrip() for line in lines))]
     assert shown == dialplan_for(config("demo")).splitlines()
+
+
+def test_the_page_of_several_engines_shows_the_lines_that_are_used() -> None:
+    sorcery, shown = re.findall(r"```ini\n(.*?)\n```", SHARED_PAGE.read_text(), re.S)
+    assert sorcery == SORCERY
+    lines = (line.partition(" ;")[0].rstrip() for line in shown.splitlines()[1:])
+    assert list(lines) == dialplan([], {}, shared=True).strip().splitlines()
 
 
 def test_numbers_are_those_of_the_routes_and_free_ones_for_the_other_contexts() -> None:

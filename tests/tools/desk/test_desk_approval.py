@@ -56,7 +56,7 @@ def test_without_a_yes_nothing_is_run(answer: bool | None, words: str, retryable
     ("error", "status", "words"),
     [
         (LineUnsupported("no"), Status.REFUSED, "there is no caller to ask here"),
-        (LineError("keys are being collected"), Status.REFUSED, "ask again in a moment"),
+        (LineError("keys are being collected"), Status.REFUSED, "ask again later"),
         (LineGone("hung up"), Status.CANCELLED, "The caller has gone."),
     ],
 )

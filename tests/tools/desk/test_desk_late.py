@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.tools.conftest import Line
 
+from cordboard.config.tools.entry import LONGEST_RETURN_MS, TransferDestination
 from cordboard.errors import ToolError
+from cordboard.tools.builtin import Transfer
+from cordboard.tools.call_line import TransferResult
 from cordboard.tools.desk.running import CUT_SHORT, LATE_SECONDS
 from cordboard.tools.tool import (
     Effects,
@@ -124,6 +128,27 @@ def test_giving_up_leaves_a_long_tool_the_time_that_it_needs(gave_up_after: floa
         assert [late.status for _, _, late in stage.log.late_replies] == [Status.OK]
 
     scenario()
+
+
+@in_virtual_time
+async def test_a_caller_comes_back_at_the_last_moment_though_the_agent_gave_up_waiting() -> None:
+    """`return_within_ms` begins when the caller has left: after the agent's last sentence."""
+
+    class Away(Line):
+        async def transfer_after_speech(self, destination: str, reason: str = "") -> TransferResult:
+            await asyncio.sleep(30 + LONGEST_RETURN_MS / 1000)
+            return TransferResult("no_answer", returned=True)
+
+    keys = {"type": "queue", "target": "q", "returns": True, "return_within_ms": LONGEST_RETURN_MS}
+    queue = TransferDestination.model_validate(keys)
+    stage = Stage(Transfer({"queue": queue}), line=Away())
+    asked = stage.start("transfer", destination="queue")
+    await asyncio.sleep(0.1)
+    asked.cancel()
+    await asyncio.sleep(60 + LONGEST_RETURN_MS / 1000)
+    ((_, _, late),) = stage.log.late_replies
+    assert late.data["outcome"] == "no_answer"
+    assert not stage.desk.busy
 
 
 @pytest.mark.parametrize("effects", [Effects.READ_ONLY, Effects.IDEMPOTENT])

@@ -15,6 +15,7 @@ from tests.agents.realtime.plain_service import Caller
 from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentFailed,
     AgentText,
     AgentTrouble,
@@ -275,6 +276,17 @@ async def test_a_connection_lost_in_the_middle_of_an_answer_is_replaced_and_answ
         ]
         assert talk.words.endswith("No, rainy.")
         assert len(talk.caller.of(CallerText)) == 1
+
+
+@pytest.mark.parametrize("code", ["FAILED_TO_SPEAK", "INTERNAL_SERVER_ERROR"])
+async def test_an_answer_in_which_the_service_fails_is_broken_off(code: str) -> None:
+    script = Script(
+        (Answer("It is going to rain."), Answer("Rain.")), faults=(Fault("sound", "error", code),)
+    )
+    async with conversation(script) as talk:
+        talk.speak()
+        await talk.caller.until(AgentBroke)
+        assert not talk.caller.of(AgentAudioDone), "it is not over as if it had been whole"
 
 
 async def test_nonsense_is_counted_and_does_no_harm() -> None:

@@ -273,6 +273,18 @@ def test_an_answer_is_over_when_the_service_says_so() -> None:
     assert host.all("answer_done") == [()]
 
 
+def test_an_answer_with_too_little_sound_for_its_words_is_broken_off() -> None:
+    protocol, host = talking()
+    complete = event("agent_response_complete", "agent_response_complete_event", event_id=1)
+    protocol.receive_text(words("This call is recorded, and a machine talks with you all along."))
+    protocol.receive_text(sound(2, 400))
+    protocol.receive_text(complete)
+    assert [name for name, *_ in host.told if name.startswith("answer")] == [
+        "answer_broke",
+        "answer_done",
+    ]
+
+
 def test_an_interruption_cuts_what_was_on_its_way() -> None:
     protocol, host = talking()
     protocol.receive_text(words("A long story."))

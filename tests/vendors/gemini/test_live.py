@@ -355,6 +355,19 @@ def test_a_call_that_the_model_could_not_write_is_asked_for_again_but_not_for_ev
     assert call.names[-1] == "answer_done"
 
 
+def test_an_answer_that_the_service_gives_up_is_broken_off_unless_it_was_whole() -> None:
+    call = Call()
+    call.content(**spoken(tone(100, 24_000)))
+    call.content(turnComplete=True, turnCompleteReason="GENERATED_AUDIO_SAFETY")
+    assert [n for n in call.names if n.startswith("answer_")] == ["answer_broke", "answer_done"]
+    call.content(**spoken(tone(100, 24_000)), generationComplete=True)
+    call.content(turnComplete=True, turnCompleteReason="RESPONSE_REJECTED")
+    call.content(**spoken(tone(100, 24_000)))
+    call.content(turnComplete=True, turnCompleteReason="NEED_MORE_INPUT")
+    assert call.names.count("answer_broke") == 1
+    assert call.names.count("answer_done") == 3
+
+
 # Tools.
 
 

@@ -15,7 +15,9 @@ from tests.agents.realtime.plain_service import Caller
 from cordboard.agent_api.agent import (
     AgentAudio,
     AgentAudioDone,
+    AgentBroke,
     AgentFailed,
+    AgentText,
     AgentTrouble,
     AgentWords,
     CallerPartial,
@@ -195,6 +197,28 @@ async def test_an_error_of_the_server_in_place_of_an_answer_is_tried_again() -> 
         talk.say()
         await talk.until(AgentAudioDone)
         assert talk.words(1) == "At last."
+        assert not talk.emulator.violations
+
+
+@pytest.mark.parametrize(("when", "turn"), [("greeting", 0), ("sound", 1)])
+async def test_an_answer_that_fails_in_its_middle_is_broken_off_and_said_again(
+    when: When, turn: int
+) -> None:
+    words = "This call is recorded, and a machine talks with you."
+    greeting = words if turn == 0 else ""
+    faults = (Fault(when, "error", code="server_error"),)
+    async with talking(Answer(words), greeting=greeting, faults=faults) as talk:
+        if turn:
+            talk.say()
+        await talk.until(AgentAudioDone)
+        events = talk.caller.events
+        broke = events.index(AgentBroke())
+        half = [event.text for event in events[:broke] if isinstance(event, AgentWords)]
+        assert 0 < len("".join(half)) < len(words)
+        begins = [type(event) for event in events[broke + 1 :]].index(AgentText)
+        whole = [event.text for event in events[broke + begins :] if isinstance(event, AgentWords)]
+        assert "".join(whole) == words
+        assert len(talk.caller.of(AgentAudioDone)) == 1
         assert not talk.emulator.violations
 
 

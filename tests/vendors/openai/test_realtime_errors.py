@@ -202,6 +202,21 @@ def test_a_response_that_failed_is_asked_for_once_more_and_then_another_connecti
     assert len(call.host.all("reconnect")) == 1
 
 
+@pytest.mark.parametrize("status", ["failed", "incomplete"])
+def test_an_answer_that_ends_in_its_middle_is_broken_off(status: str) -> None:
+    call = Call()
+    call.turn()
+    call.created()
+    call.sound()
+    call.done(status=status, status_details={"reason": "max_output_tokens", "error": {}})
+    assert call.host.all("answer_broke") == [()]
+    call = Call()
+    call.turn()
+    call.created()
+    call.done(status=status, status_details={"reason": "max_output_tokens", "error": {}})
+    assert not call.host.all("answer_broke"), "there was nothing of it"
+
+
 def test_a_filtered_answer_leaves_no_silence() -> None:
     call = Call()
     call.turn()

@@ -96,7 +96,8 @@ class AsteriskConfiguration:
 
     def _core_files(self) -> dict[str, str]:
         root, data = self.root, self.installation.data
-        noload = "\n".join(f"noload => {name}.so" for name in _NOT_LOADED)
+        kept = {"app_voicemail"} if "voicemail.conf" in self.files else set()
+        noload = "\n".join(f"noload => {name}.so" for name in _NOT_LOADED if name not in kept)
         return {
             "asterisk.conf": f"""[directories]
 astetcdir => {root}/etc
@@ -130,6 +131,8 @@ dontwarn = yes
             "ari.conf": "[general]\nenabled=yes\npretty=no\n"
             f"[{self.ari_user}]\ntype=user\nread_only=no\npassword_format=crypt\n"
             f"password={self.ari_password_hash}\n",
+            # So that ARI can make users: each engine of several has one of its own.
+            "sorcery.conf": "[res_ari]\nuser=config,ari.conf,criteria=type=user\nuser=memory\n",
             "rtp.conf": f"[general]\nrtpstart={first}\nrtpend={last}\nstrictrtp=yes\n"
             "icesupport=no\n",
             "udptl.conf": f"[general]\nudptlstart={first}\nudptlend={last}\n",

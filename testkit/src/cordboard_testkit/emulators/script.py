@@ -43,7 +43,8 @@ Do: TypeAlias = Literal[
 ]
 """The effect of a fault: HTTP `code` instead of the connection; close with `code`; the socket is
 reset; the service goes silent and continues to read; it sends garbage; it sends its protocol's
-error `code`; it sends its last message twice; it announces that it will close soon; it cancels the
+error `code` (OpenAI's answer fails then, a greeting too after a few words); it sends its last
+message twice; it announces that it will close soon; it cancels the
 tools that it has requested; it writes its answer instead of speaking it; it
 says other words than it was given."""
 

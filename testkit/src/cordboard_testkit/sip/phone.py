@@ -19,11 +19,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Self
 
 from cordboard.errors import KitError, MalformedPacket
-from cordboard_testkit.media_thread import MediaThread
+from cordboard_testkit.media_thread import MediaThread, MediaUser
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.sip.call import PhoneCall, PhoneServices
 from cordboard_testkit.sip.dialog import Dialog, respond
@@ -39,7 +37,7 @@ from cordboard_testkit.sip.outgoing import OutgoingCall
 _TRACE_LENGTH = 1000
 
 
-class SipPhone(asyncio.DatagramProtocol):
+class SipPhone(asyncio.DatagramProtocol, MediaUser):
     """A telephone. Share one `media` thread among the phones of a test that has many.
 
     `answers` false: an incoming call rings until `answer()` is called on it. `ring_seconds`: how
@@ -57,6 +55,7 @@ class SipPhone(asyncio.DatagramProtocol):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
+        MediaUser.__init__(self, media)
         self.user = user
         self.answers = answers
         self.ring_seconds = ring_seconds
@@ -66,8 +65,6 @@ class SipPhone(asyncio.DatagramProtocol):
         self.trace: deque[tuple[float, str]] = deque(maxlen=_TRACE_LENGTH)
         """The latest SIP messages, `>` sent and `<` received, with their times."""
         self._host, self._port = host, port
-        self._media = media or MediaThread()
-        self._owns_media = media is None
         self._transport: asyncio.DatagramTransport | None = None
         self._incoming: asyncio.Queue[IncomingCall] = asyncio.Queue()
 
@@ -81,8 +78,7 @@ class SipPhone(asyncio.DatagramProtocol):
         )
         self._transport = transport
         self._port = transport.get_extra_info("sockname")[1]
-        if self._owns_media:
-            self._media.start()
+        self._start_media()
 
     async def close(self) -> None:
         """Leave every call and close the port. Idempotent."""
@@ -91,21 +87,8 @@ class SipPhone(asyncio.DatagramProtocol):
         if self._transport is not None:
             self._transport.close()
             self._transport = None
-            if self._owns_media:
-                await self._media.stop()
+            await self._stop_media()
         await asyncio.sleep(0)  # the transport closes its socket in the next round of the loop
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     @property
     def address(self) -> tuple[str, int]:

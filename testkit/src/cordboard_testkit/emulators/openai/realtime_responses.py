@@ -16,7 +16,7 @@ from cordboard.audio import g711
 from cordboard_testkit.emulators.openai.realtime_conversation import Event, Work
 from cordboard_testkit.emulators.openai.realtime_session import RealtimeSession
 from cordboard_testkit.emulators.openai.realtime_wire import MODELS, Refused
-from cordboard_testkit.emulators.script import Use, results_said
+from cordboard_testkit.emulators.script import Use, When, results_said
 
 PIECE_MS = 100
 FAULT_PIECE = 3
@@ -48,7 +48,13 @@ class Running:
     tool_choice: Any = "auto"
     output: list[Event] = field(default_factory=list)
     sound_ms: int = 0
+    breaks_with: str = ""
+    """The code of the error with which it fails in the middle of its sound."""
     task: asyncio.Task[None] | None = None
+
+
+class ResponseBreaks(Exception):
+    """A response fails in the middle of its sound."""
 
 
 class Responses:
@@ -177,8 +183,12 @@ class Responses:
         session.say("rate_limits.updated", rate_limits=limits)
         await asyncio.sleep(session.emulator.prompter.thinking)
         self._obey(running)
-        if plan.says:
-            await (self._write if plan.writes else self._speak)(running, plan.says)
+        try:
+            if plan.says:
+                await (self._write if plan.writes else self._speak)(running, plan.says)
+        except ResponseBreaks:
+            self._fail(running, running.breaks_with, "The server had an error.")
+            return
         for use in plan.asks:
             self._ask(running, use)
         if plan.work is not None:
@@ -253,11 +263,16 @@ class Responses:
         self._close(running, item)
 
     async def _sound_fault(self, running: Running, place: int) -> None:
-        if running.plan.greets:
-            if place == 0:
-                await self._session.fault("greeting")
-        elif place == FAULT_PIECE:
-            await self._session.fault("sound")
+        session = self._session
+        when: When = "greeting" if running.plan.greets else "sound"
+        if place == (0 if running.plan.greets else FAULT_PIECE):
+            fault = session.emulator.prompter.fault(when)
+            if fault is not None and fault.do == "error":
+                running.breaks_with = str(fault.code or "server_error")
+            elif fault is not None:
+                await session.perform(fault)
+        if place == FAULT_PIECE and running.breaks_with:
+            raise ResponseBreaks
 
     def _ask(self, running: Running, use: Use) -> None:
         session = self._session
