@@ -1,16 +1,17 @@
 # One command for each thing a developer does; `make` alone lists them.
 #
 # Every target installs its requirements, once: Python packages into .venv; Asterisk, the MCP
-# servers, promtool, Chromium and the unpacked images of the tests into the cache. Settings, on the
-# command line or in the environment:
+# servers, promtool, Helm, Kamailio, Chromium and the unpacked images of the tests into the cache.
+# Settings, on the command line or in the environment:
 #   PYTHON=python3.12       the interpreter of .venv
 #   CORDBOARD_CACHE=DIR     the cache folder (default .cache; may be shared by checkouts)
 #   CORDBOARD_ASTERISK=FILE the asterisk program to use, instead of looking for one
 #   CORDBOARD_PROMTOOL=FILE the promtool program to use, in the same way
 #   CORDBOARD_CHROMIUM=FILE the Chromium to use, in the same way
+#   CORDBOARD_HELM=FILE     the Helm to use, in the same way
 #   PYTEST_ARGS="-k ari"    more arguments for `make test`
 #   ORDER=random            order of the tests: `random`, `listed`, or the number of an earlier order
-#   PROCESSES=3             number of processes for the tests (see tests/conftest.py)
+#   PROCESSES=2             number of processes for the tests (see tests/conftest.py)
 #   PYTHONS="3.12 3.13"     versions for `make test-pythons` (default: 3.11 to 3.14)
 #   PYTHONS_MISSING=fail    a missing version is a failure, not only reported
 #   RESTAURANT=--engine     arguments for `make restaurant`
@@ -23,14 +24,14 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 CORDBOARD_CACHE ?= .cache
 PYTEST_ARGS ?=
-PROCESSES ?= 3
+PROCESSES ?= 2
 ORDER ?= random
 export PYTHON CORDBOARD_CACHE PROCESSES
 
 VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= config/ai-agent.yaml
-LOCKS := $(filter-out requirements/docs%.txt requirements/language-model.txt,$(wildcard requirements/*.txt))
+LOCKS := $(filter-out requirements/docs%.txt requirements/language-model.txt requirements/helm.txt,$(wildcard requirements/*.txt))
 
 # In .venv and not in the cache: they record the contents of .venv and vanish with it.
 RUN_READY := $(VENV)/.ready-run
@@ -69,7 +70,7 @@ restaurant: $(ALL_READY) ## run the restaurant of examples/ (RESTAURANT=--engine
 	@PYTHONPATH=examples/restaurant $(BIN)/python -m restaurant $(RESTAURANT)
 
 .PHONY: test
-test: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## run every test, real Asterisk and real voices included
+test: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool helm kamailio ## run every test, real Asterisk and real voices included
 	@$(WITH_ASTERISK) $(WITH_MCP_SERVERS) $(BIN)/python -m pytest \
 	  --numprocesses=$(PROCESSES) --order=$(ORDER) $(PYTEST_ARGS)
 
@@ -115,7 +116,7 @@ docs: ## build the documentation as a site into build/docs; broken links fail
 	@scripts/docs
 
 .PHONY: setup
-setup: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool ## only set up; run nothing
+setup: $(ALL_READY) asterisk mcp-servers admin-ui chromium images promtool helm kamailio ## only set up; run nothing
 
 .PHONY: asterisk
 asterisk:
@@ -134,7 +135,8 @@ admin-ui: ## build the page of the admin port into src/cordboard/admin/assets
 admin-pictures: $(ALL_READY) asterisk admin-ui chromium ## take the pictures of the interface in docs/pictures/admin
 	@mkdir -p docs/pictures/admin
 	@CORDBOARD_PICTURES=$(CURDIR)/docs/pictures/admin $(WITH_ASTERISK) \
-	  $(BIN)/python -m pytest tests/admin_ui/test_every_page.py tests/admin_ui/test_journeys.py $(PYTEST_ARGS)
+	  $(BIN)/python -m pytest tests/admin_ui/test_every_page.py tests/admin_ui/test_journeys.py \
+	  tests/admin_ui/test_outbound.py tests/admin_ui/test_cluster.py $(PYTEST_ARGS)
 
 .PHONY: admin-types
 admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript types of the admin port
@@ -143,6 +145,14 @@ admin-types: $(ALL_READY) ## write openapi.json, its page, and the TypeScript ty
 .PHONY: promtool
 promtool:
 	@scripts/install-promtool
+
+.PHONY: helm
+helm: $(ALL_READY)
+	@scripts/install-helm
+
+.PHONY: kamailio
+kamailio:
+	@scripts/install-kamailio
 
 .PHONY: chromium
 chromium:
