@@ -41,6 +41,8 @@ BENCHMARKS = {
     "crowd": "many callers of the offline agent who ask within the same six seconds",
     "doors": "a stranger at the AudioSocket port while calls come in, some of them late",
     "history": "the index of 100,000 calls: pages, words, counts, and making it anew beside calls",
+    "growth": "many engines in a model: placement, the bus, deaths; up to a million calls",
+    "cluster": "three real engines: kills, the cost of a cluster, the way in, a rolling upgrade",
     "campaign": "a list of a million people with broken lines: time and memory",
     "privacy": "encryption and redaction beside a hundred recorded calls",
     "admin": "the admin port beside a hundred calls: viewers, a person; start, checks, peaks",

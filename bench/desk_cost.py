@@ -13,7 +13,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -21,6 +22,7 @@ from typing import TextIO
 import orjson
 import psutil
 
+from bench.cluster_town import eventually
 from bench.report import Report, Summary, Target
 from cordboard.calls.call_firewall import CallFirewall
 from cordboard.calls.ledger import Ledger, LedgerWriter
@@ -43,6 +45,7 @@ from cordboard.tools.tool import (
     ToolSpec,
 )
 from cordboard.tools.toolbox import Toolbox
+from cordboard_testkit.nats_server import NatsServer
 
 TOOLS = 10_000
 LISTED = 128
@@ -53,6 +56,12 @@ SIDE_BY_SIDE = 10
 CALLS = 50
 """Calls that have a slow tool at once, for the fillers."""
 THRESHOLD_MS = 300
+ENGINES = 4
+"""Those of the cluster in which the firewall is measured."""
+TRANSFERS = 50
+"""Of each of the others."""
+_SETTLE = 2.0
+"""Seconds until the others' counts have arrived."""
 NO_FILLER = Filler()
 DESCRIPTION = "What the caller wants of it, in a few words that a model can understand at once."
 
@@ -112,7 +121,9 @@ async def measure(report: Report) -> None:
     summary = Summary.of(costs)
     at_once = await _side_by_side()
     late = await _fillers()
-    guarded, sent = _firewall()
+    guarded, sent = await _firewall(Counts())
+    async with counts_of_a_cluster() as shared:
+        _, sent_shared = await _firewall(shared)
     memory = await _memory()
     names = [f"tool_{number}" for number in range(TOOLS)]
     catalogue = Catalogue(ToolEntry(tool(name)) for name in names)
@@ -128,6 +139,7 @@ async def measure(report: Report) -> None:
         ["filler behind its threshold, ms", len(late), *_two(late, 1e3)],
         ["firewall on a tool call, us", len(guarded), *_two(guarded, 1e6)],
         ["firewall on a transfer, us", len(sent), *_two(sent, 1e6)],
+        [f"the same, one of {ENGINES} engines, us", len(sent_shared), *_two(sent_shared, 1e6)],
     ]
     shown = [[str(row[0]), str(row[1]), f"{row[2]:.2f}", f"{row[3]:.2f}"] for row in rows]
     report.table("Desk and toolbox alone", ["what", "n", "p50", "p99"], shown)
@@ -136,6 +148,12 @@ async def measure(report: Report) -> None:
         Target("desk over a bare run, p99", summary.p99 * 1e3, 0.5, "ms"),
         Target("firewall on a tool call, p99", Summary.of(guarded).p99 * 1e3, 0.1, "ms"),
         Target("firewall on a transfer, p99", Summary.of(sent).p99 * 1e3, 0.1, "ms"),
+        Target(
+            f"firewall on a transfer, one of {ENGINES} engines, p99",
+            Summary.of(sent_shared).p99 * 1e3,
+            0.1,
+            "ms",
+        ),
         Target(f"look-up among {TOOLS} tools over one among 10", ratio, 1.5, "times"),
         Target(f"toolbox from {TOOLS} tools, p99", made.p99 * 1e3, 1.0, "ms"),
         Target(f"memory of a tool with {len(_SCHEMA)} bytes of schema", memory / 1024, 4.0, "kB"),
@@ -144,6 +162,7 @@ async def measure(report: Report) -> None:
     ]
     report.figures |= {"over_bare_s": costs, "at_once_s": at_once, "filler_late_s": late}
     report.figures |= {"firewall_s": guarded, "firewall_transfer_s": sent}
+    report.figures |= {"firewall_shared_transfer_s": sent_shared}
 
 
 def _two(values: list[float], scale: float) -> tuple[float, float]:
@@ -191,6 +210,7 @@ class _BareRun:
     """Implements `ToolRun`, and does nothing itself."""
 
     line = NoCaller("bench", "demo")
+    unrecorded: tuple[str, ...] = ()
     ask_id = "bare"
     idempotency_key = "bench:bare"
 
@@ -256,7 +276,7 @@ async def _fillers() -> list[float]:
     return [late for watch in watches for late in watch.delays]
 
 
-def _firewall() -> tuple[list[float], list[float]]:
+async def _firewall(counts: Counts) -> tuple[list[float], list[float]]:
     """Seconds that the firewall adds to a tool call, and to a transfer.
 
     The tool is privileged and has two arguments with places, one of them a number; its answer is
@@ -266,11 +286,7 @@ def _firewall() -> tuple[list[float], list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         writer = LedgerWriter()
         ledger = Ledger(writer, Path(folder) / "bench.jsonl", 0.0)
-        policy = Policy(FirewallRules.model_validate(_RULES), {"sales": _SALES})
-        variables = {"caller_number": "+4791234567", "NAME": "Kari"}
-        guard = CallFirewall(
-            policy, Counts(), ledger, Metrics(), "demo", variables, dict, Outbound()
-        )
+        guard = _guard(counts, ledger)
         tools, transfers = [], []
         for turn in range(ASKS + 200):
             number = f"+4722{turn:06}"
@@ -282,16 +298,62 @@ def _firewall() -> tuple[list[float], list[float]]:
             guard.answered(ask, _CALL_BACK, called)
             between = time.perf_counter()
             sends = guard.check(ToolAsk(f"{turn}.t", TRANSFER, {"destination": "sales"}), _TRANSFER)
-            leaves = guard.transfer("sales", "agent")
+            leg = guard.transfer("sales", "agent")
             ended = time.perf_counter()
-            for each in (decision, sends, leaves):
+            guard.usage.ended(leg)
+            for each in (decision, sends):
                 if not each.allowed:
                     raise RuntimeError(each.why)
             if turn >= 200:
                 tools.append(between - began)
                 transfers.append(ended - between)
+            await asyncio.sleep(0)
         writer.close()
     return tools, transfers
+
+
+def _guard(counts: Counts, ledger: Ledger) -> CallFirewall:
+    policy = Policy(FirewallRules.model_validate(_RULES), {"sales": _SALES})
+    variables = {"caller_number": "+4791234567", "NAME": "Kari"}
+    return CallFirewall(policy, counts, ledger, Metrics(), "demo", variables, dict, Outbound())
+
+
+@asynccontextmanager
+async def counts_of_a_cluster() -> AsyncIterator[Counts]:
+    """The counts of one of `ENGINES` engines that share them by a real NATS server; each of the
+    others has counted transfers of the same caller and context. Raises `KitError`."""
+    from cordboard.cluster.nats_bus import NatsBus
+    from cordboard.cluster.nats_connection import NatsConnection
+    from cordboard.cluster.shared_counts import SharedCounts
+    from cordboard.config.sections.cluster import Nats
+
+    names = [f"engine{number}" for number in range(ENGINES)]
+    with NatsServer() as nats, tempfile.TemporaryDirectory() as folder:
+        writer, all_counts, tasks = LedgerWriter(), [], []
+
+        async def agreed() -> bool:
+            return all(each.engines == ENGINES and not each.away for _, each in all_counts)
+
+        for name in names:
+            connection = NatsConnection(Nats(servers=[nats.url]), name)
+            bus, counts = NatsBus(connection, "bench"), Counts()
+            others = [f"{other}-1" for other in names if other != name]
+            shared = SharedCounts(bus.counts, counts, name, f"{name}-1", others.copy)
+            tasks += [asyncio.create_task(bus.run()), asyncio.create_task(shared.run())]
+            all_counts.append((counts, shared))
+        try:
+            await eventually(agreed, "the engines share their counts")
+            for counts, _ in all_counts[1:]:
+                guard = _guard(counts, Ledger(writer, Path(folder) / "others.jsonl", 0.0))
+                for _ in range(TRANSFERS):
+                    guard.usage.ended(guard.transfer("sales", "agent"))
+            await asyncio.sleep(_SETTLE)
+            yield all_counts[0][0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            writer.close()
 
 
 _CALL_BACK = ToolSpec("call_back", "python", DESCRIPTION, {"type": "object"})

@@ -6,7 +6,7 @@ It replaces the text between these marks, for the benchmarks in the file:
     ...
     <!-- end of figures -->
 
-The text around the marks is written by hand.
+The text around the marks is written by hand. Those in `OWN_PAGES` have a page of their own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import orjson
 from bench.engine_process import ROOT
 
 PAGE = ROOT / "docs/benchmarks.md"
+OWN_PAGES = {"growth": ROOT / "docs/growth.md"}
 END = "<!-- end of figures -->"
 
 
@@ -28,15 +29,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.page")
     parser.add_argument("results", type=Path, help="what `python -m bench ... --json` wrote")
     document = orjson.loads(parser.parse_args().results.read_bytes())
-    page = PAGE.read_text()
     for name, result in document["results"].items():
+        path = OWN_PAGES.get(name, PAGE)
+        page = path.read_text()
         begin = f"<!-- figures of {name} -->"
         if result is None or begin not in page:
             continue
         before, _, rest = page.partition(begin)
         _, _, after = rest.partition(END)
         page = f"{before}{begin}\n\n{figures(result, document)}\n\n{END}{after}"
-    PAGE.write_text(page)
+        path.write_text(page)
     return 0
 
 

@@ -22,7 +22,12 @@ from cordboard.agent_api.stt import Recogniser
 from cordboard.agent_api.workers import Workers
 from cordboard.audio.resample import resample
 from cordboard.errors import KitError
-from cordboard.speech.answer.classifier import FRAME_BYTES, AnswerClassifier, Verdict
+from cordboard.speech.answer.classifier import (
+    FRAME_BYTES,
+    REVISABLE,
+    AnswerClassifier,
+    Verdict,
+)
 from cordboard.speech.answer.phrases import Answer
 from cordboard.vendors.local.model_files import PIPER_JOE, checked_folder
 from cordboard.vendors.local.models import load_offline_models
@@ -125,15 +130,18 @@ async def judge(recording: Recording, recogniser: Recogniser | None) -> Judged:
     """Play a recording to a classifier, with the words of the recogniser in its own time."""
     classifier, pcm = AnswerClassifier(), recording.pcm
     words, due = "", -1.0
-    until = min(len(pcm), int((recording.beep or 15.0) * 2 * RATE) + 16 * FRAME_BYTES)
-    for at in range(0, until - FRAME_BYTES + 1, FRAME_BYTES):
+    until = int((recording.beep or REVISABLE) * 2 * RATE) + 16 * FRAME_BYTES
+    for at in range(0, len(pcm) - FRAME_BYTES + 1, FRAME_BYTES):
+        late = recogniser is not None and recording.beep is None and classifier.words_due
+        if at > until - FRAME_BYTES and not late:
+            break
         if 0 <= due <= classifier.now:
             due = -1.0
             classifier.words(words)
         classifier.hear(pcm[at : at + FRAME_BYTES])
         if recogniser is not None and due < 0 and classifier.wants_words:
-            sound = pcm[int(classifier.take_sound() * RATE) * 2 : at + FRAME_BYTES]
-            transcript = await recogniser.transcribe(sound)
+            begin, end = (int(each * RATE) * 2 for each in classifier.take_sound())
+            transcript = await recogniser.transcribe(pcm[begin:end])
             words, due = transcript.text, classifier.now + transcript.took_ms / 1000
     return Judged(
         recording, classifier.first, classifier.verdict, classifier.beep_end, classifier.text

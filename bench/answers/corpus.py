@@ -338,6 +338,40 @@ HELD_OUT = Texts(
 )
 """Written before the rules of today, from what the vendors of screening services publish and from
 common menus; no failure of it has been looked at."""
+PUBLISHED = Texts(
+    short=(),
+    long=(),
+    voicemail=(
+        "The person you are calling is not available. Please leave a short message, and it will be "
+        "sent as an audio message.",
+    ),
+    screening=(
+        "Hi, the person you're calling is using a screening service, and will get a copy of this "
+        "conversation. Go ahead and say your name and why you're calling.",
+        "Hi, this is Call Assist. May I ask who's calling?",
+        "Please say who you are, and why you are calling.",
+        "The person you're calling has caller ID screening. Please state your name.",
+        "Hello, I'm an AI that monitors for spam and unwanted calls. May I please have your name, "
+        "and the reason for your call?",
+        "Who is calling? What company are you with? What is the reason for your call?",
+        "Record your name, so that I can check whether this person is available.",
+    ),
+    ivr=(
+        "If you're family, a friend or an invited caller, please press five. If you're a cold "
+        "caller, please hang up, and don't call us again.",
+        "The person you are calling does not accept unidentified calls. To enter an access code, "
+        "press one. To record your name, so that your call can be announced, press two.",
+        "Hello. Calls to this number are being screened by a call blocker. If you're a family "
+        "member, a friend or an invited caller, please press pound to be connected.",
+        "Your call is being screened. Prove that you are a human, and press pound to be connected.",
+    ),
+    intercept=(),
+)
+"""After wordings that others have published, and held out: Google's call screening and Call Assist
+(idropnews.com, October 2018; livekit/agents-js, issue 1374), carriers' and assistants' questions
+(thoughtly.com, a guide to call screening), trueCall's shield (its manual), PrivacyGuard
+(dslreports.com, FAQ 12254), AT&T's call blocker (manual of the CL82107), a call attendant's
+(thess/callattendant, issue 6)."""
 NOISES = (5, 12, 40)
 LEVELS = (0.35, 0.6, 1.0)
 BEEPS = ((1000, 0.3), (440, 0.5), (1400, 0.2), (850, 0.8), (620, 0.4), (480, 1.0), (2000, 0.25))
@@ -363,7 +397,8 @@ class Builder:
     """Builds the recordings of one half."""
 
     def __init__(self, half: Half, prompts: Path, speak: Speak) -> None:
-        self._texts = _joined(TUNE, SEEN, SEEN_AGAIN) if half == "tune" else HELD_OUT
+        parts = (TUNE, SEEN, SEEN_AGAIN) if half == "tune" else (HELD_OUT, PUBLISHED)
+        self._texts = _joined(*parts)
         self._dice = random.Random(71 if half == "tune" else 4127)
         self._noise = np.random.default_rng(71 if half == "tune" else 4127)
         self._prompts = prompts
