@@ -289,8 +289,9 @@ def main(images: dict[str, str], site: str, folder: Path) -> Facts:
         alive = [name for name, each in town.containers.items() if each.program.poll() is None]
         facts["stopped"] = {name: town.containers[name].stop() for name in sorted(alive)[::-1]}
     except AssertionError:
-        for path in folder.glob("*.log"):
-            sys.stderr.write(f"\n{path}\n{path.read_text()[-1200:]}\n")
+        for path in sorted(folder.glob("*.log"), reverse=True):  # those of the engines come last
+            most = 8_000 if path.stem in ENGINES else 1_200
+            sys.stderr.write(f"\n{path}\n{path.read_text()[-most:]}\n")
         raise
     return facts
 

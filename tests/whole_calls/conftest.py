@@ -54,6 +54,7 @@ from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.sip import PhoneCall, SipPhone
 from cordboard_testkit.timeline import Samples
+from cordboard_testkit.voice_line import CallEnd
 
 from .configuration import REPOSITORY, TOKEN, Change, write_config
 from .freepbx import QUEUE, freepbx_dialplan
@@ -98,6 +99,9 @@ BEGINS = (AudioStarted, Answered)
 """The agent begins to be heard."""
 SPEECH = (*BEGINS, AudioEnded, BargedIn, Ended)
 """It begins, or has come to an end."""
+
+NOT_UNDERSTOOD = 20.0
+"""Seconds after which a caller says a word again that was not understood."""
 
 CALLERS: ContextVar[list[PhoneCall]] = ContextVar("CALLERS")
 """Those of a test that runs at the same time as others."""
@@ -242,6 +246,15 @@ class Caller:
         """Speak a line; when its last sample left."""
         self.line.say(await self.hotline.speech.say(text))
         return await self.line.said()
+
+    async def says_goodbye(self) -> CallEnd:
+        """Say goodbye until the agent hangs up: a busy machine may tear the word."""
+        for _ in range(2):
+            await self.say("Goodbye.")
+            with contextlib.suppress(TimeoutError):
+                return await self.line.ended(NOT_UNDERSTOOD)
+        await self.say("Goodbye.")
+        return await self.line.ended()
 
     async def ask(self, text: str) -> float:
         """Speak a line and hear the answer to its end; when the answer began."""

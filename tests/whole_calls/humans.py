@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
 
 from cordboard.calls.events import TransferStep
 from cordboard.errors import CallOver
+from cordboard_testkit.correlation import share_heard
 from cordboard_testkit.patience import until
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.sip.incoming import IncomingCall
+from cordboard_testkit.timeline import RATE, Samples
 from cordboard_testkit.voice_line import VoiceLine
 
 from .conftest import Caller, Hotline
+
+AMONG_OTHERS = 0.6
+"""Likeness of a sound that is heard while others speak."""
+TIMES = 3
+"""How often a sound is made that stalls of a busy machine have torn."""
+
+
+def noise(seed: int, seconds: int = 2) -> Samples:
+    """Bursts of noise, of 200 ms each."""
+    sound = np.random.default_rng(seed).normal(0, 4000, seconds * RATE).clip(-30000, 30000)
+    sound[(np.arange(seconds * RATE) // 1600) % 2 == 1] = 0
+    return sound.astype(np.int16)
+
+
+async def is_heard(
+    line: VoiceLine, sound: Samples, others: Sequence[VoiceLine], alike: float = 0.9
+) -> None:
+    """Whoever is at `line` makes a sound that all others hear."""
+    since = time.monotonic()
+    for _ in range(TIMES):
+        line.say(sound)
+        await line.said()
+        await asyncio.gather(*(other.hear_silence(300) for other in others))
+        heard = [await other.brought(sound, since=since, alike=alike) for other in others]
+        if all(heard):
+            return
+    raise AssertionError(f"not heard by all others: {heard}")
+
+
+async def hear_each_other(seed: int, *lines: VoiceLine, alike: float = 0.9) -> None:
+    """Each makes a sound of their own (`noise(10 * seed + number)`) that all others hear."""
+    for number, line in enumerate(lines):
+        others = [other for other in lines if other is not line]
+        await is_heard(line, noise(10 * seed + number), others, alike)
+
+
+def kept_a_part(sound: Samples, recording: Samples) -> bool:
+    """True if a recording has this sound, among others. Asterisk's spy drops what comes late, so a
+    part of it is enough."""
+    return share_heard(sound, recording, piece_ms=20, alike=AMONG_OTHERS) > 0.3
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import pytest_asyncio
 
@@ -26,15 +25,23 @@ from cordboard.calls.events import (
 )
 from cordboard.calls.operator import BACK
 from cordboard.errors import CallOver, LineError
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import until
 from cordboard_testkit.sip.incoming import IncomingCall
-from cordboard_testkit.timeline import RATE
 
 from .bank import channels
 from .conftest import Caller, Hotline, OpenHotline
-from .humans import Humans, explained, hears, step
+from .humans import (
+    AMONG_OTHERS,
+    Humans,
+    explained,
+    hear_each_other,
+    hears,
+    is_heard,
+    kept_a_part,
+    noise,
+    step,
+)
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -120,13 +127,6 @@ async def shared_hotline(open_hotline: OpenHotline, asterisk) -> AsyncIterator[H
             yield opened
 
 
-def noise(seed: int):
-    """Two seconds of noise bursts."""
-    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
-    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
-    return sound.astype(np.int16)
-
-
 async def asks(hotline: Hotline, name: str) -> Caller:
     """A caller who asks for the transfer."""
     caller = await hotline.dial(f"ctx-to-{name}")
@@ -163,8 +163,7 @@ async def back_with(caller: Caller, words: str) -> None:
         await caller.told_after(Transferred)
         heard = await caller.heard(since=caller.line.spoken_segments()[-1].end)
         assert words in heard, heard
-        await caller.say("Goodbye.")
-        assert (await caller.line.ended()).by == "them"
+        assert (await caller.says_goodbye()).by == "them"
         history = await caller.history()
         assert (history.outcome, history.reason) == ("completed", "agent_hangup")
 
@@ -175,12 +174,7 @@ async def test_the_human_takes_the_call_and_both_hear_each_other(hotline):
     there = await takes(caller)
     assert there.caller.user == caller.number, "the human sees who calls"
     assert "music" not in await hears(hotline, there, "press")
-    caller.line.say(noise(1))
-    there.say(noise(2))
-    await asyncio.gather(caller.line.said(), there.said())
-    await there.hear_silence(300)
-    assert came_through(noise(1), there.heard_in_order())
-    assert came_through(noise(2), caller.line.heard_in_order())
+    await hear_each_other(1, caller.line, there)
     caller.line.hangup()
     assert (await there.ended()).by == "them"
     history = await caller.history()
@@ -228,21 +222,11 @@ async def test_an_operator_takes_a_call_over(hotline):
     await hears(hotline, there, "press")
     there.press("1")
     await taking
-    caller.line.say(noise(5))
-    there.say(noise(6))
-    await asyncio.gather(caller.line.said(), there.said())
-    await there.hear_silence(300)
-    assert came_through(noise(5), there.heard_in_order())
-    assert came_through(noise(6), caller.line.heard_in_order())
+    await hear_each_other(5, caller.line, there)
     there.hangup()
     assert (await caller.line.ended()).by == "them"
     history = await caller.history()
     assert (history.outcome, history.reason) == ("transferred", "transfer:watched")
-
-
-def among(sound: Any, heard: Any) -> bool:
-    """True if it was heard, also where others spoke at the same time."""
-    return came_through(sound, heard, alike=0.6)
 
 
 async def joins(hotline: Hotline, caller: Caller, **how: Any) -> IncomingCall:
@@ -273,26 +257,18 @@ async def test_an_operator_joins_caller_and_agent_and_leaves_again(hotline):
         heard = (await caller.heard()).removeprefix(before)
         assert "join" in heard, "the caller is told who joins"
         assert "press" not in heard, "the question is for the operator alone"
-        caller.line.say(noise(11))
-        await caller.line.said()
-        await there.hear_silence(300)
-        assert among(noise(11), there.heard_in_order())
-        there.say(noise(12))
-        await there.said()
-        await caller.line.hear_silence(300)
-        assert among(noise(12), caller.line.heard_in_order())
+        await hear_each_other(11, caller.line, there, alike=AMONG_OTHERS)
         there.press("1")  # no key of the caller's
         there.hangup()
         await conference(caller, "over")
-        await caller.say("Goodbye.")
-        assert (await caller.line.ended()).by == "them", "the agent goes on"
+        assert (await caller.says_goodbye()).by == "them", "the agent goes on"
     assert not [each for each in hotline.of(await caller.call_id()) if isinstance(each, Key)]
     assert (await caller.history()).reason == "agent_hangup"
     await hotline.engine.calls_recorded()
     started = await caller.event(RecordingStarted)
     kept, _ = channels(hotline.folder / started.path, started.rate)
-    assert among(noise(11), kept)
-    assert among(noise(12), kept), "the recording has the operator, too"
+    assert kept_a_part(noise(110), kept)
+    assert kept_a_part(noise(111), kept), "the recording has the operator, too"
 
 
 @together
@@ -306,14 +282,10 @@ async def test_a_quiet_agent_leaves_the_talk_to_caller_and_operator(hotline):
         await caller.say("Goodbye.")
         heard = await caller.event(Heard)
         assert heard.said_by == "conference"
-        there.say(noise(13))
-        await there.said()
-        await caller.line.hear_silence(300)
-        assert among(noise(13), caller.line.heard_in_order())
+        await is_heard(there, noise(13), [caller.line], alike=AMONG_OTHERS)
         there.hangup()
         await conference(caller, "over")
-        await caller.say("Goodbye.")
-        assert (await caller.line.ended()).by == "them", "the agent answers again"
+        assert (await caller.says_goodbye()).by == "them", "the agent answers again"
     assert len([e for e in hotline.of(await caller.call_id()) if isinstance(e, Heard)]) >= 2
 
 
@@ -329,7 +301,7 @@ async def test_a_mailbox_joins_no_call_and_the_caller_hears_nothing_of_it(hotlin
     with pytest.raises(LineError, match="machine"):
         await joining
     assert (await there.ended()).by == "them"
-    assert not among(noise(14), caller.line.heard_in_order())
+    assert not await caller.line.brought(noise(14), alike=AMONG_OTHERS)
     caller.line.hangup()
     await caller.history()
 
@@ -346,20 +318,11 @@ async def test_words_for_the_human_are_heard_by_them_alone(hotline):
         await hears(hotline, there, "discount", since)
         assert len(caller.line.heard_segments()) == before, "the caller hears no sound of it"
         assert await call.operator.whisper("Offer her a discount.", "otto", "human")
-        caller.line.say(noise(15))
-        there.say(noise(17))
-        await asyncio.gather(caller.line.said(), there.said())
-        await there.hear_silence(700)
-        assert among(noise(15), there.heard_in_order()), "they go on hearing the caller"
-        assert came_through(noise(17), caller.line.heard_in_order()), "and the caller them"
+        await hear_each_other(15, caller.line, there, alike=AMONG_OTHERS)
         whispers = [e for e in hotline.of(await caller.call_id()) if isinstance(e, OperatorWhisper)]
         assert len(whispers) == 2
         third = await joins(hotline, caller, quiet=False)
-        third.say(noise(16))
-        await third.said()
-        await asyncio.gather(caller.line.hear_silence(300), there.hear_silence(300))
-        assert among(noise(16), there.heard_in_order()), "the human hears the operator"
-        assert among(noise(16), caller.line.heard_in_order()), "so does the caller"
+        await is_heard(third, noise(16), [caller.line, there], alike=AMONG_OTHERS)
     caller.line.hangup()
     await asyncio.gather(there.ended(), third.ended())
     assert (await caller.history()).outcome == "transferred"
@@ -413,10 +376,7 @@ async def test_a_caller_who_hangs_up_stops_the_ringing(hotline):
 async def test_the_human_hangs_up_and_the_caller_is_back_with_the_agent(hotline):
     caller = await asks(hotline, "back")
     there = await takes(caller)
-    caller.line.say(noise(9))
-    await caller.line.said()
-    await there.hear_silence(300)
-    assert came_through(noise(9), there.heard_in_order()), "they talk"
+    await is_heard(caller.line, noise(9), [there])
     there.hangup()
     await step(caller, "over")
     await back_with(caller, "back with me")
@@ -434,10 +394,7 @@ async def test_a_warm_transfer_introduces_both(hotline):
     await step(caller, "joined")
     heard = await caller.heard(since=caller.line.spoken_segments()[-1].end)
     assert "both" in heard, heard
-    caller.line.say(noise(3))
-    await caller.line.said()
-    await there.hear_silence(300)
-    assert came_through(noise(3), there.heard_in_order())
+    await is_heard(caller.line, noise(3), [there])
     there.hangup()
     assert (await caller.line.ended()).by == "them"
     assert (await caller.history()).outcome == "transferred"

@@ -20,8 +20,7 @@ together = SideBySide()
 async def test_a_wrong_context_name_is_apologised_for_and_the_default_answers(hotline):
     caller = await hotline.dial("ctx-nonsense")
     await caller.greeted_to_the_end()
-    await caller.say("Goodbye.")
-    assert (await caller.line.ended()).by == "them", "it is a call like any other"
+    assert (await caller.says_goodbye()).by == "them", "it is a call like any other"
     history = await caller.history()
 
     heard = await caller.heard()

@@ -153,12 +153,15 @@ class Town:
         for node in missing:
             await wait_ready(self.engines[node].port)
 
+        seen: list[object] = []
+
         async def together() -> bool:
             states = [(await each.health())["cluster"] for each in self.engines.values()]
             said = await self.asterisk.cli("dialplan show globals")
             rooms = [said.count(f"ROOM_cordboard-{each['instance']}=10|") for each in states]
             listed = re.search("CORDBOARD_ENGINES_cordboard=(.*)", said)
             apps = sorted(f"cordboard-{state['instance']}" for state in states)
+            seen[:] = [states, said]
             return (
                 all(s["engines"] == 3 and s["lease"] == "held" for s in states)
                 and rooms == [1, 1, 1]
@@ -166,7 +169,7 @@ class Town:
                 and listed[1].split(",") == apps
             )
 
-        await eventually(together, "all engines know each other, and the dialplan knows them")
+        await eventually(together, "all engines know each other, and the dialplan knows them", seen)
 
     async def _start(self, node: str) -> EngineProcess:
         folder = self.folder / f"{node}-{len(list(self.folder.iterdir()))}"
@@ -242,11 +245,13 @@ class Town:
         await eventually(nothing, f"nothing of {instance} is left")
 
 
-async def eventually(look: Callable[[], Awaitable[object]], what: str) -> None:
-    """Look until it is so."""
+async def eventually(
+    look: Callable[[], Awaitable[object]], what: str, seen: Collection[object] = ()
+) -> None:
+    """Look until it is so; else say what was `seen` last."""
     deadline = time.monotonic() + PATIENCE
     while not await look():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, f"{what}: {[*seen]}"
         await asyncio.sleep(0.05)
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.voices
 
 def output_of(*command: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, f"{command[0]}: status {done.returncode}\n{done.stderr[-8000:]}"
+    assert done.returncode == 0, f"{command[0]}: status {done.returncode}\n{done.stderr[-40_000:]}"
     return done.stdout.strip()
 
 

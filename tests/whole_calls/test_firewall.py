@@ -52,8 +52,7 @@ async def test_what_is_shut_is_not_reached_and_counts_survive_a_restart(open_hot
         event = await caller.event(FirewallRefused)
         assert (event.act, event.name, event.rule) == ("transfer", "sales", "number.deny")
         assert sales.calls == {}
-        await caller.say("Goodbye.")
-        assert (await caller.line.ended()).by == "them", "the call went on"
+        assert (await caller.says_goodbye()).by == "them", "the call went on"
         assert (await caller.history()).outcome == "completed"
         metric = "ai_agent_firewall_refused_total"
         assert await hotline.metric(metric, act="transfer", rule="number.deny") == 1

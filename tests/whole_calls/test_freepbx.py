@@ -4,20 +4,17 @@ The dialplan has the shape that FreePBX generates (`freepbx`); Asterisk and phon
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
-import numpy as np
 import pytest
 import pytest_asyncio
 
 from cordboard.calls.events import Bound, Offered, Transferred
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.sip import SipPhone
-from cordboard_testkit.timeline import RATE
 
 from .conftest import Caller, Hotline, OpenHotline
 from .freepbx import DIDS, PHONES, freepbx
+from .humans import hear_each_other
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -32,13 +29,6 @@ async def shared_hotline(open_hotline: OpenHotline) -> AsyncIterator[Hotline]:
         yield opened
 
 
-def noise(seed: int):
-    """Two seconds of noise bursts."""
-    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
-    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
-    return sound.astype(np.int16)
-
-
 async def asks(hotline: Hotline, name: str) -> Caller:
     """A caller of a DID who asks for the transfer."""
     caller = await hotline.dial(DIDS[name])
@@ -47,16 +37,6 @@ async def asks(hotline: Hotline, name: str) -> Caller:
     assert bound.context == f"at-{name}"
     await caller.say("Please check my order.")
     return caller
-
-
-async def talk(caller: Caller, there) -> None:
-    """Both hear each other."""
-    caller.line.say(noise(1))
-    there.say(noise(2))
-    await asyncio.gather(caller.line.said(), there.said())
-    await there.hear_silence(300)
-    assert came_through(noise(1), there.heard_in_order())
-    assert came_through(noise(2), caller.line.heard_in_order())
 
 
 async def test_a_did_leads_to_the_engine_and_a_transfer_to_an_extension(hotline):
@@ -69,7 +49,7 @@ async def test_a_did_leads_to_the_engine_and_a_transfer_to_an_extension(hotline)
         assert (history.outcome, history.reason) == ("transferred", "transfer:extension")
         assert there.caller.user == caller.number
         await there.answered()
-        await talk(caller, there)
+        await hear_each_other(1, caller.line, there)
         there.hangup()
         assert (await caller.line.ended()).by == "them"
 
@@ -81,7 +61,7 @@ async def test_a_ring_group_that_answers_has_the_caller(hotline):
         caller = await asks(hotline, "group")
         there = await second.incoming()
         await there.answered()
-        await talk(caller, there)
+        await hear_each_other(1, caller.line, there)
         caller.line.hangup()
         assert (await there.ended()).by == "them"
         assert (await caller.history()).outcome == "transferred"
@@ -104,8 +84,7 @@ async def comes_back(caller: Caller, status: str) -> None:
     assert (outcome.ok, outcome.outcome, outcome.error) == (False, "no_answer", status)
     await caller.listen()
     assert "nobody answers" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
-    await caller.say("Goodbye.")
-    assert (await caller.line.ended()).by == "them"
+    assert (await caller.says_goodbye()).by == "them"
     history = await caller.history()
     assert (history.outcome, history.reason) == ("completed", "agent_hangup")
 

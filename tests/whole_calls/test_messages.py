@@ -101,8 +101,7 @@ async def test_a_spoken_message_reaches_a_service_that_was_down(hotline):
     assert DESK.refused == 1
     assert got["number"] == caller.number
     assert "bicycle is ready" in got["text"].lower()
-    await caller.say("Goodbye.")
-    assert (await caller.line.ended()).by == "them"
+    assert (await caller.says_goodbye()).by == "them"
     await caller.history()
     taken, started = await caller.event(MessageTaken), await caller.event(RecordingStarted)
     assert (taken.outcome, taken.path) == ("confirmed", started.path)

@@ -32,13 +32,13 @@ from cordboard.cli import app
 from cordboard.errors import OutboundRefused
 from cordboard.outbound.campaigns.hours import DAYS
 from cordboard.outbound.placing import CallWanted
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.patience import until
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE, Samples
 
 from .configuration import TOKEN
 from .conftest import Caller, Hotline, OpenHotline
+from .humans import hear_each_other
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -287,13 +287,7 @@ async def test_the_called_person_is_handed_to_a_human(street: Street) -> None:
     human.press("1")
     steps = partial(street.hotline.of, call_id)
     await until(lambda: any(getattr(event, "step", "") == "joined" for event in steps()))
-    here, across = [np.random.default_rng(seed).normal(0, 4000, RATE) for seed in (1, 2)]
-    there.say(here.astype(np.int16))
-    human.say(across.astype(np.int16))
-    await asyncio.gather(there.said(), human.said())
-    await human.hear_silence(300)
-    assert came_through(here, human.heard_in_order())
-    assert came_through(across, there.heard_in_order())
+    await hear_each_other(1, there, human)
     human.hangup()
     assert (await there.ended()).by == "them"
     result = await street.ended(call_id)

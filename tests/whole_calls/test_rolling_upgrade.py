@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -37,7 +38,8 @@ pytestmark = [
 ]
 
 SLOW_NUMBER = "701"
-"""Its agent takes some seconds to start: a look-up before the call does not answer."""
+"""Its agent starts when the file `UpgradeTown.gate` is there: a look-up before the call waits for
+it."""
 KEY = "key-of-the-tests"
 SCRIPT = Script(
     answers=(
@@ -58,6 +60,10 @@ class UpgradeTown(Town):
     think: OpenAITextEmulator = field(kw_only=True)
     speech: Speech = field(kw_only=True)
 
+    @property
+    def gate(self) -> Path:
+        return self.folder.with_name("gate")
+
     async def _start(self, node: str) -> EngineProcess:
         folder = self.folder / f"{node}-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
@@ -73,8 +79,8 @@ class UpgradeTown(Town):
             "desk": desk,
             "slow": {
                 **desk,
-                "pre_call": [{"tool": "look_long", "save_as": "found"}],
-                "pre_call_timeout_ms": 10_000,  # the engine is killed meanwhile
+                "pre_call": [{"tool": "look", "arguments": {"path": str(self.gate)}}],
+                "pre_call_timeout_ms": 30_000,
             },
         }
         config["mcp"] = {
@@ -86,7 +92,7 @@ class UpgradeTown(Town):
                         "cordboard_testkit.mcp_servers.faulty",
                         "good",
                     ],
-                    "tools": [{"name": "waits", "expose_as": "look_long"}],
+                    "tools": [{"name": "waits_for_file", "expose_as": "look"}],
                 }
             }
         }
@@ -113,7 +119,7 @@ class UpgradeTown(Town):
             states = [await each.health() for each in self.engines.values()]
             return all(each["mcp_servers"]["patience"]["state"] == "ready" for each in states)
 
-        await eventually(tools_are_there, "the slow look-ups")
+        await eventually(tools_are_there, "the look-ups")
 
     async def greeted(self, number: str = NUMBER) -> Call:
         """Call, and hear the greeting to its end."""
@@ -267,7 +273,9 @@ async def test_an_engine_that_is_told_to_stop_hands_its_calls_over_and_ends(town
 
 
 async def test_a_caller_stays_whose_next_engine_dies_while_it_makes_itself_ready(town):
+    town.gate.touch()
     call = await town.greeted(SLOW_NUMBER)
+    town.gate.unlink()
     old = call.engine
     order = asyncio.create_task(town.command(old, "cluster", "drain", old.node, "--hand-over"))
     others = [each for each in town.engines.values() if each is not old]
@@ -283,6 +291,7 @@ async def test_a_caller_stays_whose_next_engine_dies_while_it_makes_itself_ready
     await eventually(makes_ready, "an engine makes the call ready")
     died = found[0]
     await died.kill()
+    town.gate.touch()
     await order
     assert call.line.state == "answered"
     assert not died.call_of(call.number), "it has written nothing of a call that never came"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import numpy as np
 import pytest
 
 from cordboard.calls.events import Offered, Transferred
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.sip import SipPhone
-from cordboard_testkit.timeline import RATE
 
+from .humans import hear_each_other
 from .side_by_side import SideBySide
 
 pytestmark = [
@@ -20,13 +16,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
 ]
 together = SideBySide(first_alone=True)
-
-
-def noise(seed: int):
-    """Two seconds of noise bursts."""
-    sound = np.random.default_rng(seed).normal(0, 4000, 2 * RATE).clip(-30000, 30000)
-    sound[(np.arange(2 * RATE) // 1600) % 2 == 1] = 0
-    return sound.astype(np.int16)
 
 
 async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
@@ -43,12 +32,7 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
 
         # Both hear each other, and nothing of the engine is in between or left.
         await there.answered()
-        caller.line.say(noise(1))
-        there.say(noise(2))
-        await asyncio.gather(caller.line.said(), there.said())
-        await there.hear_silence(300)
-        assert came_through(noise(1), there.heard_in_order())
-        assert came_through(noise(2), caller.line.heard_in_order())
+        await hear_each_other(1, caller.line, there)
         channels = await hotline.asterisk.channels()
         assert len(channels) == 2, channels
         assert all(name.startswith("PJSIP/") for name in channels), channels
@@ -89,8 +73,7 @@ async def test_a_place_that_does_not_exist_is_said_and_the_talk_goes_on(hotline)
     heard = await caller.heard(since=began)
     assert "transfer you to operator" in heard, heard
 
-    await caller.say("Goodbye.")
-    assert (await caller.line.ended()).by == "them"
+    assert (await caller.says_goodbye()).by == "them"
     history = await caller.history()
     assert (history.outcome, history.reason) == ("completed", "agent_hangup")
     assert [use.status for use in history.tools] == ["error", "ok"]
@@ -108,8 +91,7 @@ async def test_a_bare_audiosocket_call_talks_but_cannot_be_transferred(hotline):
     began = await caller.ask("Please put me through to sales.")
     heard = await caller.heard(since=began)
     assert "cannot be transferred" in heard, heard
-    await caller.say("Goodbye.")
-    assert (await caller.line.ended()).by == "them"
+    assert (await caller.says_goodbye()).by == "them"
 
     history = await caller.history()
     assert (history.source, history.context) == ("audiosocket", "demo")

@@ -8,6 +8,9 @@ import numpy as np
 
 from cordboard_testkit.timeline import RATE, Samples
 
+_AT_ONCE = 8192
+"""Places that are compared in one step, which takes some megabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -48,19 +51,20 @@ def share_heard(said: Samples, heard: Samples, *, piece_ms: int = 40, alike: flo
     busy machine on a call. Pieces without sound do not count.
     """
     size = piece_ms * RATE // 1000
-    pieces = said[: len(said) // size * size].reshape(-1, size).astype(float)
+    pieces = said[: len(said) // size * size].reshape(-1, size).astype(np.float32)
     sounding = pieces[np.sqrt((pieces**2).mean(axis=1)) > 200]
     if not len(sounding) or len(heard) < size:
         return 0.0
+    sounding /= np.linalg.norm(sounding, axis=1, keepdims=True)
     sums = np.cumsum(np.concatenate(([0.0], heard.astype(float) ** 2)))
     norms = np.sqrt(np.maximum(sums[size:] - sums[:-size], 1.0))
-    width = 1 << (len(heard) + size).bit_length()
-    spectrum = np.fft.rfft(heard.astype(float), width)
-    found = 0
-    for piece in sounding:
-        product = np.fft.irfft(spectrum * np.conj(np.fft.rfft(piece, width)), width)[: len(norms)]
-        found += bool((product / norms).max() >= alike * float(np.sqrt((piece**2).sum())))
-    return found / len(sounding)
+    windows = np.lib.stride_tricks.sliding_window_view(heard, size)
+    best = np.zeros(len(sounding))
+    for start in range(0, len(windows), _AT_ONCE):
+        some = windows[start : start + _AT_ONCE].astype(np.float32)
+        likeness = some @ sounding.T / norms[start : start + _AT_ONCE, None]
+        np.maximum(best, likeness.max(axis=0), out=best)
+    return float((best >= alike).mean())
 
 
 def came_through(said: Samples, heard: Samples, *, alike: float = 0.9) -> bool:

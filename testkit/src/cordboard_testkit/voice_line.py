@@ -19,6 +19,7 @@ import numpy as np
 
 from cordboard.audio.wav import read_mono, write_stereo
 from cordboard.errors import CallOver
+from cordboard_testkit.correlation import came_through
 from cordboard_testkit.mouth_and_ear import Ear, Mouth
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.room import Room
@@ -166,10 +167,21 @@ class VoiceLine:
         """The sound of each utterance of the far side after a moment, without gaps of the line."""
         return self._ear.track.utterances(since)
 
-    def heard_in_order(self) -> Samples:
-        """The sound of every frame as it came, one after the other, without regard to time."""
-        frames = self._ear.track.frames
-        return np.concatenate([f.samples for f in frames]) if frames else np.zeros(0, np.int16)
+    def heard_in_order(self, since: float = float("-inf")) -> Samples:
+        """The sound of every frame as it came after a moment, one after the other, without regard
+        to time."""
+        frames = [frame.samples for frame in self._ear.track.frames if frame.passed_at >= since]
+        return np.concatenate(frames) if frames else np.zeros(0, np.int16)
+
+    async def brought(
+        self, sound: Samples, *, since: float = float("-inf"), alike: float = 0.9
+    ) -> bool:
+        """True if this sound has come through (`correlation.came_through`) since a moment.
+
+        Compares in a thread: an engine in the same event loop goes on meanwhile.
+        """
+        heard = self.heard_in_order(since)
+        return await asyncio.to_thread(came_through, sound, heard, alike=alike)
 
     def frames_heard(self) -> list[TrackFrame]:
         """Every incoming frame of sound, as it came."""

@@ -100,6 +100,14 @@ def tool_waits(request_id: Any, arguments: dict[str, Any]) -> None:
     loss."""
 
 
+def tool_waits_for_file(request_id: Any, arguments: dict[str, Any]) -> None:
+    """Answer as soon as a file is there, a minute later at most."""
+    end = time.monotonic() + 60
+    while not Path(arguments["path"]).exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    text(request_id, "It is there.")
+
+
 def tool_slow(request_id: Any, arguments: dict[str, Any]) -> None:
     time.sleep(arguments["seconds"])
     text(request_id, "At last.")
@@ -290,7 +298,7 @@ def definition(name: str, schema: dict[str, Any] | None = None) -> dict[str, Any
         "description": f"Does {name}.",
         "inputSchema": schema or {"type": "object"},
     }
-    if name in {"echo", "waits"}:
+    if name in {"echo", "waits", "waits_for_file"}:
         described["annotations"] = {"readOnlyHint": True}
     if name == "echo":
         described["inputSchema"] = {
