@@ -92,6 +92,13 @@ class Engine:
             self.world.without_room.append(call_id)
         self.world.adopted.append((asyncio.get_running_loop().time(), call_id, self.name))
 
+    async def stop(self) -> None:
+        """Leave in order, as `Member.stop` does."""
+        for task in self.tasks:
+            task.cancel()
+        if await self.adoption.close():
+            await self.lease.give_up()
+
     async def die(self) -> None:
         for task in self.tasks:
             task.cancel()
@@ -125,6 +132,49 @@ async def test_every_call_is_adopted_once_and_within_three_seconds() -> None:
         assert set(world.fenced) == {"a"}
         assert len(world.fenced) <= 3
         assert world.without_room == []
+
+
+@in_virtual_time
+async def test_calls_of_an_engine_that_stops_while_it_adopts_them_are_adopted_by_the_next() -> None:
+    world = World()
+    world.place("a", 5)
+    first, second, third = Engine(world, "a"), Engine(world, "b", 500), Engine(world, "c", 1)
+    second.slow = 5.0
+    async with living(second, third):
+        await first.die()
+        await asyncio.sleep(3)
+        assert len(world.adopted) < 5
+        await second.stop()
+        await asyncio.sleep(10)
+    assert len({call for _, call, _ in world.adopted}) == 5
+    assert world.owners().keys() == {"c"}
+
+
+@in_virtual_time
+async def test_calls_that_no_engine_may_take_at_first_are_taken_when_one_may() -> None:
+    world = World()
+    world.place("a", 5)
+    first, second = Engine(world, "a"), Engine(world, "b")
+    async with living(second):
+        second.lease_is = replace(second.lease_is, asterisk="")  # cut off from it for a moment
+        await first.die()
+        await asyncio.sleep(10)
+        assert world.adopted == []
+        second.lease_is = replace(second.lease_is, asterisk="pbx:8088")
+        await asyncio.sleep(5)
+        assert len(world.adopted) == 5
+
+
+@in_virtual_time
+async def test_an_end_that_the_bus_has_not_told_is_found_all_the_same() -> None:
+    world = World()
+    world.place("a", 5)
+    first, second = Engine(world, "a"), Engine(world, "b")
+    async with living(second):
+        second.leases.tell = lambda entry: None  # type: ignore[method-assign]
+        await first.die()
+        await asyncio.sleep(20)
+        assert len(world.adopted) == 5
 
 
 @in_virtual_time

@@ -16,12 +16,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.cluster.nats_server import NatsServer, bus
 
+from cordboard.cluster import nats_connection
 from cordboard.cluster.bus import Entry, listing
 from cordboard.cluster.nats_bus import NatsBucket
 from cordboard.cluster.nats_connection import NatsConnection
 from cordboard.config.sections.cluster import Nats, NatsTls
 from cordboard.errors import BusAway, RevisionLost
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
+from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.patience import until
 
 
@@ -320,3 +322,17 @@ async def test_tls_with_a_certificate_of_its_own() -> None:
             await until(lambda: "certificate verify failed" in connection.problem, "the refusal")
             running.cancel()
             await asyncio.wait([running])
+
+
+async def test_a_server_that_is_cut_off_from_the_others_is_left(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers pings, and its JetStream has no leader."""
+    monkeypatch.setattr(nats_connection, "USELESS_SECONDS", 1.0)
+    monkeypatch.setattr(nats_connection.random, "shuffle", lambda servers: None)
+    others = (free_port(), free_port())
+    with NatsServer("n1", others, free_port()) as alone:
+        settings = Nats(servers=(alone.url, server.url))
+        async with bus(settings, "left") as found:
+            assert found.connection.server == server.url
+            assert await found.leases.put("a", b"1", last=0)

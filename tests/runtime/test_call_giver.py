@@ -99,6 +99,10 @@ class World:
         self.errors: list[str] = []
         self.taken: list[str] = []
         """Calls that other engines have, as `a` sees it."""
+        self.reaches_callers = True
+        self.unseen: dict[str, str] = {}
+        """Engines of callers of whom `a` has not seen yet that they have left."""
+        self.let_go_of: list[str] = []
         self.tasks = {asyncio.ensure_future(self.records.run())}
         self.giver = CallGiver(lambda: self.member, lambda: self.calls, self, self.errors.append)  # type: ignore[arg-type,return-value]
         for call_id in self.calls:
@@ -127,6 +131,13 @@ class World:
         if call_id in self.own:
             self.own[call_id] = replace(self.own[call_id], handing_over_to=instance)
             self.records.put(self.own[call_id])
+
+    async def is_with(self, call_id: str, instance: str) -> bool:
+        return self.unseen.get(call_id) == instance
+
+    def let_go(self, call_id: str) -> None:
+        self.let_go_of.append(call_id)
+        self.leaves(call_id)
 
     def leaves(self, call_id: str) -> None:
         """The caller is with another engine now."""
@@ -244,6 +255,38 @@ async def test_a_call_whose_taker_dies_after_its_claim_is_claimed_back() -> None
     await asyncio.sleep(10)
     assert world.own["c0"].handing_over_to == ""
     assert not await world.others["b"].claim("c0"), "it is not handed over any more"
+    await world.end()
+
+
+@in_virtual_time
+async def test_a_caller_who_has_left_unseen_is_let_go_and_not_claimed_back() -> None:
+    """The connection to Asterisk broke, or it was slow, after the two engines had agreed."""
+    world = World(1, "b")
+
+    async def takes_unseen(step: HandOverStep) -> None:
+        await world.others["b"].claims_and_dies(step)
+        world.unseen["c0"] = "b"
+
+    world.others["b"].does = takes_unseen
+    world.giver.begin()
+    await asyncio.sleep(LEAVE_SECONDS + 3)
+    assert world.owner("c0") == "b"
+    assert world.let_go_of == ["c0"]
+    assert world.calls == {}
+    await world.end()
+
+
+@in_virtual_time
+async def test_an_engine_that_would_not_see_a_caller_leave_lets_none_go() -> None:
+    world = World(1, "b")
+    world.reaches_callers = False
+    world.giver.begin()
+    await asyncio.sleep(5)
+    assert world.owner("c0") == "a"
+    assert "c0" in world.calls
+    world.reaches_callers = True
+    await asyncio.sleep(60)
+    assert world.owner("c0") == "b"
     await world.end()
 
 

@@ -11,15 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.cluster.fake_bus import FakeBucket, FakeServer
 
 from cordboard.calls.call import CallState
 from cordboard.calls.offer import Offer
 from cordboard.calls.speech_pause import Rest
+from cordboard.cluster.bus import Entry
 from cordboard.cluster.call_records import Claimed
 from cordboard.cluster.events import Story
 from cordboard.cluster.lease import Lease
 from cordboard.cluster.member import Standing
-from cordboard.cluster.wire import CallRecord
+from cordboard.cluster.wire import CallRecord, encode_record
 from cordboard.config.schema import Config
 from cordboard.errors import LineError
 from cordboard.mcp.supervision.pool import ServerPool
@@ -39,10 +41,20 @@ class Source:
     def __init__(self) -> None:
         self.has_line: Callable[[], bool] = lambda: False
         self.adopted: list[KeptCall] = []
+        self.channels: set[str] = set()
+        """Those of a dead engine."""
+        self.taken: list[tuple[str, set[str]]] = []
+        """Dead engines whose waiting callers were taken, and the callers of known calls."""
+        self.withdrawn: list[str] = []
+        self.cleared: list[str] = []
         self.shared = SimpleNamespace(
             publish_room=lambda *room: None,
             publish_engines=lambda names: None,
             holders=self.holders,
+            take_waiting=self.take_waiting,
+            channels_of=self.channels_of,
+            withdraw=self.withdrawn.append,
+            clear=self.cleared.append,
             record=lambda offer: KeptCall(offer.call_id, "b", "caller"),
         )
 
@@ -51,6 +63,13 @@ class Source:
 
     async def holders(self, channel: str) -> frozenset[str]:
         return frozenset({"a"})
+
+    async def take_waiting(self, instance: str, known: set[str]) -> int:
+        self.taken.append((instance, known))
+        return 0
+
+    async def channels_of(self, instance: str) -> set[str]:
+        return self.channels
 
     async def adopt(self, kept: KeptCall, *, complete: Callable[[Offer], Offer]) -> None:
         if self.has_line():
@@ -101,6 +120,26 @@ class World:
         )
         self.membership.attach(self.source)  # type: ignore[arg-type]
         self.claimed = Claimed(CallRecord(CALL, "b", caller_channel="caller", epoch=7), 7, "a")
+        self.bus = FakeServer()
+        self.membership.member.calls = FakeBucket(self.bus)  # type: ignore[assignment]
+        self.alive_after_all = False
+
+    def is_on_the_bus(self, content: bytes) -> None:
+        self.bus.store(Entry(CALL, content, self.bus.next_revision()))
+
+    async def dies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Engine `a` seems to have died."""
+
+        async def revoke(instance: str) -> bool:
+            return not self.alive_after_all
+
+        async def fence(instance: str) -> None:
+            pass
+
+        monkeypatch.setattr(self.membership.member.roster, "revoke", revoke)
+        monkeypatch.setattr(self.membership, "fence", fence)
+        self.membership._gone("a")
+        await asyncio.sleep(10)
 
     def ordered(self, order: str) -> None:
         self.draining = order != "undrain"
@@ -174,3 +213,88 @@ async def test_another_engine_of_the_same_node_is_told_and_is_no_reason_to_take_
     assert "b-1234" in state.detail
     world.membership.limits.counts.twin = ""  # type: ignore[misc]
     assert world.membership.state().ready
+
+
+@in_virtual_time
+async def test_a_caller_who_talks_with_a_human_keeps_them_when_their_engine_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This engine, or another, has claimed the call, and waits until the two have parted."""
+    world = World(tmp_path)
+    world.is_on_the_bus(encode_record(CallRecord(CALL, "c", caller_channel="caller", epoch=7)))
+    world.source.channels = {"caller"}
+    await world.dies(monkeypatch)
+    assert world.source.taken == [("a", {"caller"})] * 2
+    assert world.source.cleared == []
+
+
+@in_virtual_time
+async def test_all_is_cleared_up_behind_a_dead_engine_whose_callers_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.is_on_the_bus(encode_record(CallRecord(CALL, "c", caller_channel="caller", epoch=7)))
+    await world.dies(monkeypatch)
+    assert world.source.cleared == ["a"]
+
+
+@in_virtual_time
+async def test_callers_whose_records_cannot_be_read_are_not_taken_for_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.is_on_the_bus(b"sealed with another key")
+    await world.dies(monkeypatch)
+    assert (world.source.taken, world.source.cleared) == ([], [])
+
+
+@in_virtual_time
+async def test_an_engine_that_is_alive_after_all_keeps_its_place_in_the_dialplan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not write its room again before that changes."""
+    world = World(tmp_path)
+    world.alive_after_all = True
+    await world.dies(monkeypatch)
+    assert world.source.withdrawn == []
+
+
+@pytest.mark.parametrize(("moves", "is_adopted"), [(0, True), (1, True), (2, False)])
+@in_virtual_time
+async def test_a_killed_call_was_adopted_if_it_has_changed_its_engine_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int, is_adopted: bool
+) -> None:
+    world = World(tmp_path)
+    moved = b'{"at_ms":1,"type":"call.adopted","engine":"b-000001"}\n'
+
+    async def find(call_id: str) -> None:
+        return None
+
+    async def read(call_id: str) -> Story:
+        return Story((b'{"at_ms":0,"type":"call.offered"}\n', moved, moved))
+
+    monkeypatch.setattr(world.membership.member.records, "find", find)
+    monkeypatch.setattr(world.membership.member.events, "read", read)
+    assert await world.membership.is_adopted(CALL, moves) is is_adopted
+
+
+@in_virtual_time
+async def test_no_more_calls_than_a_fifth_too_many_go_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are adopted in the same moment, and no one of them has begun yet."""
+    world = World(tmp_path)
+    most = world.membership._most_calls
+    went_on: list[bool] = []
+
+    async def adopt(kept: KeptCall, *, complete: Callable[[Offer], Offer]) -> None:
+        resumed = complete(FakeLine(kept.call_id).offer()).resumed
+        assert resumed is not None
+        went_on.append(resumed.has_room)
+
+    monkeypatch.setattr(world.source, "adopt", adopt)
+    for _ in range(2 * most):
+        call_id = str(uuid4())
+        claimed = Claimed(CallRecord(call_id, "b", caller_channel=call_id, epoch=7), 7, "a")
+        await world.membership.adopt(claimed, Story(), has_room=False)
+    assert sum(went_on) == most * 1.2

@@ -334,8 +334,8 @@ class ResumedCall:
     """A call of another engine, which goes on here."""
 
     lines: tuple[bytes, ...]
-    """The lines of its ledger so far, each with its newline, as `resumption.whole_lines` returns
-    them; the ledger here begins with exactly these."""
+    """The lines of its ledger so far, each with its newline, as they were recorded; the ledger here
+    begins with what `resumption.whole_lines` makes of them."""
     engine: str
     """Instance name of the other engine."""
     epoch: int

@@ -43,6 +43,9 @@ log = structlog.get_logger()
 MOST_SAVED = 1_000
 """Characters of one value that go into a prompt."""
 LATE = "late"
+LOST = ("media_lost", "asterisk_lost")
+"""Reasons for an end that this engine sees although another one has adopted the call, when this one
+was cut off from everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +231,12 @@ class CallPhases:
 
     async def post_call(self, ended: Ended, results: Mapping[str, Any]) -> None:
         """Hand over the steps after the call. The ledger must be closed; `results` are those of
-        `pre_call`. If the steps cannot be written to the disk, the call stays noted, and the next
-        engine hands them over again."""
+        `pre_call`. If the steps cannot be written to the disk, or another engine may have the
+        call, it stays noted, and the next start decides (`killed_calls`)."""
+        if ended.reason in LOST and self.services.in_doubt():
+            # Another engine may have gone on with the call, and runs the steps then.
+            log.warning("post_call_left_for_next_start", call_id=self.variables["call_id"])
+            return
         queue, steps = self.services.post_call, self.binding.context.post_call
         ours = ended.outcome != MOVED  # else they are the other engine's
         if queue is not None and steps and self._has_post_call and ours:

@@ -56,6 +56,8 @@ class CallServices:
     copy_line: Callable[[str, bytes], None] | None = None
     """Gets (call_id, line) of every line of every ledger, with its newline."""
 
+    in_doubt: Callable[[], bool] = lambda: False
+    """True while other engines may have taken over the calls of this one."""
     on_refused: Callable[[str], None] | None = None
     """Gets the call_id of an offer that is refused."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -37,6 +38,9 @@ MOST_TURNS = 3
 LATE_SECONDS = 1.0
 """Time after which the calls are listed once more: the bus may store a dead engine's last write
 late, while its servers choose a leader or are busy."""
+AGAIN_SECONDS = 3.0
+"""Pause until the calls are looked at again that no engine has taken: all were draining, or cut off
+from Asterisk for a moment."""
 RETRY_SECONDS = 0.2
 _HASH_BITS = 53
 """Bits of a hash that a float holds."""
@@ -81,6 +85,10 @@ class Adoption:
         self._internal_error = internal_error
         self._reserved = 0
         """Calls that are being adopted, and are not among the live ones yet."""
+        self._taking: set[str] = set()
+        """Calls that are this engine's to take, at its turn."""
+        self._claimed: set[str] = set()
+        """Those of them that this engine has claimed."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def gone(self, instance: str) -> None:
@@ -97,12 +105,15 @@ class Adoption:
             if record.owner not in self._roster.others:
                 self._roster.suspect(record.owner)
 
-    async def close(self) -> None:
-        """Take over no more."""
+    async def close(self) -> bool:
+        """Take over no more. Return False if calls are left that this engine has claimed and not
+        adopted: others find them only if its lease expires."""
+        left = bool(self._claimed)
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        return not left
 
     async def _guarded(self, instance: str) -> None:
         try:
@@ -114,45 +125,52 @@ class Adoption:
     async def _take_over(self, instance: str) -> None:
         if not await _insistent(lambda: self._roster.revoke(instance)):
             return
-        fence, seen = _Once(lambda: self._doors.fence(instance)), set[str]()
-        await asyncio.gather(
-            self._take_all(instance, fence, seen),
-            self._take_all(instance, fence, seen, LATE_SECONDS),
-        )
+        fence, pause = _Once(lambda: self._doors.fence(instance)), LATE_SECONDS
+        async with asyncio.TaskGroup() as takes:
+            first = True
+            while self._begin(await self._left_by(instance), fence, takes) or first:
+                await asyncio.sleep(pause)
+                first, pause = False, AGAIN_SECONDS
 
-    async def _take_all(
-        self, instance: str, fence: _Once, seen: set[str], after: float = 0.0
-    ) -> None:
-        """Take over the calls that are on the bus after so many seconds, and were not `seen`."""
-        await asyncio.sleep(after)
-        listed = await _insistent(self._list)
-        records = [each for each in listed if each.owner == instance and each.call_id not in seen]
-        if not records:
-            return
-        seen.update(each.call_id for each in records)
-        turns = plan(records, [self._own(), *self._roster.others.values()])
-        log.warning("adoption_begins", instance=instance, calls=len(records))
-        await asyncio.gather(
-            *(self._take(record, turns[record.call_id], fence) for record in records)
-        )
+    async def _left_by(self, instance: str) -> list[CallRecord]:
+        return [each for each in await _insistent(self._list) if each.owner == instance]
+
+    def _begin(self, left: list[CallRecord], fence: _Once, takes: asyncio.TaskGroup) -> bool:
+        """Begin to take over those calls that are ours to take. Return False if none is left: one
+        that no engine may take now has to be looked at again."""
+        own, others = self._own(), self._roster.others.values()
+        turns = plan(left, [own, *others])
+        new = [
+            each
+            for each in left
+            if own.instance in turns[each.call_id] and each.call_id not in self._taking
+        ]
+        if new:
+            log.warning("adoption_begins", instance=new[0].owner, calls=len(new))
+        for record in new:
+            self._taking.add(record.call_id)
+            take = takes.create_task(self._take(record, turns[record.call_id], fence))
+            take.add_done_callback(partial(self._not_taking, record.call_id))
+        return bool(left)
+
+    def _not_taking(self, call_id: str, _: asyncio.Task[None]) -> None:
+        self._taking.discard(call_id)
 
     async def _take(self, record: CallRecord, order: tuple[str, ...], fence: _Once) -> None:
         """Take over one call when it is our turn, if it is still there."""
-        own, instance = self._own().instance, record.owner
-        if own not in order:
-            return
-        turn = order.index(own)
+        instance, turn = record.owner, order.index(self._own().instance)
         await asyncio.sleep(turn * TURN_SECONDS)
         has_room = self._own().free_slots > self._reserved
         if not has_room:  # another engine may have some
             await asyncio.sleep(min(len(order) - turn, MOST_TURNS) * TURN_SECONDS)
         self._reserved += 1
         try:
-            if not await self._is_alive():
+            if not await self._is_alive() or self._own().draining:
                 return
             claimed = await _insistent(lambda: self._records.claim(record.call_id, instance))
             if claimed is None:
                 return
+            self._claimed.add(record.call_id)
             await fence.done()
             story = await _insistent(lambda: self._events.read(record.call_id))
             await self._doors.adopt(claimed, story, has_room=has_room)
@@ -164,6 +182,7 @@ class Adoption:
             self._internal_error("adoption")
         finally:
             self._reserved -= 1
+            self._claimed.discard(record.call_id)
 
     async def _is_alive(self) -> bool:
         """False if others have taken this engine for dead: what it claims now would have no owner.

@@ -120,6 +120,8 @@ class EventSink:
         self._most_waiting = most_waiting
         self._calls: dict[str, _Outgoing] = {}
         self._busy: dict[str, None] = {}
+        self._forgotten: list[_Outgoing] = []
+        """Calls whose notes are to be removed."""
         """Calls that have something to do here."""
         self._waiting = 0
         self._work = asyncio.Event()
@@ -197,6 +199,7 @@ class EventSink:
             self._waiting -= call.size
             call.lines, call.size, call.batch = [], 0, None
             call.number, call.ended = call.last_number + 1, True
+            self._forgotten.append(call)
             self._wake(call)
 
     async def idle(self) -> None:
@@ -267,6 +270,9 @@ class EventSink:
 
     async def _round(self) -> None:
         """Send one batch of each call that has something to send."""
+        forgotten, self._forgotten = self._forgotten, []
+        for call in forgotten:
+            await asyncio.to_thread(self._remove_note, call)
         calls = [self._calls.get(call_id) for call_id in self._busy]
         sent = await asyncio.gather(*(self._serve(call) for call in calls if call is not None))
         for call_id in [each for each in self._busy if each not in self._calls]:
@@ -325,7 +331,6 @@ class EventSink:
             log.warning("events_fenced", call_id=call.call_id)
             self.forget(call.call_id)
             self._fenced(call.call_id)
-            await asyncio.to_thread(self._remove_note, call)
             return True
         return stored[1].place == batch.place
 

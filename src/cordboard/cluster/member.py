@@ -198,13 +198,13 @@ class Member:
                 await self.events.idle()
         except TimeoutError:
             log.warning("events_left", calls=self.events.unsent_calls)
-        if self._adoption is not None:
-            await self._adoption.close()
+        leaves_none = self._adoption is None or await self._adoption.close()
         await _end(self._tasks)
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.records.flush()
-                await self.lease.give_up()
+                if leaves_none:  # else the lease expires, and the others adopt what is left
+                    await self.lease.give_up()
         except (BusAway, TimeoutError) as error:
             log.warning("cluster_not_left", error=str(error))
         await _end([self._bus_task])

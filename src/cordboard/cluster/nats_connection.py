@@ -37,6 +37,9 @@ PING_SECONDS = 0.3
 CONNECT_SECONDS = 1
 RETRY_SECONDS = 0.2
 PING_INTERVAL = 1
+USELESS_SECONDS = 10.0
+"""Time in which JetStream has answered nothing, after which another server is tried: this one may
+be cut off from the others, and answer pings all the same. A new leader takes 6 to 8 s."""
 LOST_PINGS = 2
 _CLOSE_SECONDS = 1.0
 _WRONG_REVISION = (10071, 10164)
@@ -66,6 +69,8 @@ class NatsLink:
         self._tokens = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
         self._probe: asyncio.Task[None] | None = None
+        self.useless_since: float | None = None
+        """Loop time of the first request that JetStream did not answer since it answered one."""
 
     async def open(self) -> None:
         await self.client.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -273,7 +278,7 @@ class NatsConnection:
     async def api(self, name: str, body: Any = None, seconds: float = ASK_SECONDS) -> Any:
         """Return JetStream's answer to a request of its API. Raises `BusAway` and `ApiError`."""
         data = b"" if body is None else orjson.dumps(body)
-        return answer_of(await self.ask(f"$JS.API.{name}", data, seconds=seconds))
+        return await self._answer(f"$JS.API.{name}", data, seconds=seconds)
 
     async def publish(
         self,
@@ -287,13 +292,36 @@ class NatsConnection:
         Raises `BusAway` and `RevisionLost`."""
         headers = {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)}
         try:
-            return int(answer_of(await self.ask(subject, data, headers))["seq"])
+            return int((await self._answer(subject, data, headers))["seq"])
         except ApiError as error:
             if error.code in _WRONG_REVISION:
                 raise RevisionLost(str(error)) from None
             raise BusAway(str(error)) from None
         except (KeyError, TypeError, ValueError):
             raise BusAway(_STRANGE) from None
+
+    async def _answer(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = ASK_SECONDS,
+    ) -> Any:
+        """Return what JetStream answers. Raises `BusAway` and `ApiError`."""
+        link = self._link
+        try:
+            found = answer_of(await self.ask(subject, data, headers, seconds))
+        except BusAway:
+            if link is not None and link.useless_since is None:
+                link.useless_since = asyncio.get_running_loop().time()
+            raise
+        except ApiError:
+            if link is not None:
+                link.useless_since = None
+            raise
+        if link is not None:
+            link.useless_since = None
+        return found
 
     async def _connect(self, server: str) -> NatsLink | None:
         import nats.errors
@@ -344,7 +372,7 @@ class NatsConnection:
         self._linked.set()
         self.changed(True)
         while not link.lost.is_set():
-            if link.client.is_closed:
+            if link.client.is_closed or self._is_useless(link):
                 link.lose()
             try:
                 async with asyncio.timeout(PING_INTERVAL):
@@ -354,6 +382,12 @@ class NatsConnection:
         self._leave(link)
         self._problem(f"{server}: the connection was lost")
         self.changed(False)
+
+    def _is_useless(self, link: NatsLink) -> bool:
+        since = link.useless_since
+        if since is None or len(self._settings.servers) == 1:
+            return False
+        return asyncio.get_running_loop().time() - since > USELESS_SECONDS
 
     def _leave(self, link: NatsLink) -> None:
         self._linked.clear()

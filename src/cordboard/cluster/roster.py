@@ -9,6 +9,7 @@ again. So no engine adopts calls because the bus failed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NoReturn
@@ -128,7 +129,13 @@ class Roster:
         """Examine the suspects, when the bus can be trusted."""
         trusted = 2 * self._own.times.lease
         while True:
-            await self._suspicion.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._own.times.lease):
+                    await self._suspicion.wait()
+            self._suspect_the_silent(2 * trusted)
+            if not self._suspects:
+                self._suspicion.clear()
+                continue
             if (left := trusted - self._own.steady_seconds) > 0:
                 await asyncio.sleep(min(left, self._own.times.renew))
                 continue
@@ -139,6 +146,14 @@ class Roster:
                 await asyncio.sleep(self._own.times.renew)
             if not self._suspects:
                 self._suspicion.clear()
+
+    def _suspect_the_silent(self, seconds: float) -> None:
+        """Suspect those whose renewals have not come for so long. Their end comes by itself, but a
+        server may have been asked about it that did not know of it yet."""
+        now = asyncio.get_running_loop().time()
+        for instance, at in self.renewed_at.items():
+            if now - at > seconds:
+                self.suspect(instance)
 
     async def _examine(self, instance: str) -> None:
         entry = await self._bucket.get(instance)

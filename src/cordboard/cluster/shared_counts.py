@@ -562,6 +562,7 @@ class SharedCounts:
         oldest = f"{datetime.datetime.fromisoformat(hour) - kept:%Y-%m-%dT%H:%M}"
         for name in [name for name, entry in self._own.items() if entry.hour < oldest]:
             del self._own[name]
+            self._revisions.pop(name, None)
             self._dirty.discard(name)
 
     def _name(self, key: Key, hour: str) -> str:

@@ -4,8 +4,9 @@
         agreed: it claims the record and moves the caller       not: the next pause
 
 The record decides who has a call, as in an adoption. Whatever fails, the caller stays: an engine
-that has agreed and still has the caller after `LEAVE_SECONDS` claims the record back. The other
-side gives up before that (`call_taker.COME_SECONDS`).
+that has agreed and still has the caller after `LEAVE_SECONDS` claims the record back. Asterisk says
+whether it has them: the caller may have left while its events did not come. The other side gives up
+before that (`call_taker.COME_SECONDS`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,17 @@ class Books(Protocol):
 
     def hand_to(self, call_id: str, instance: str) -> None:
         """Note in a record which instance the call is being handed to; empty: none."""
+
+    @property
+    def reaches_callers(self) -> bool:
+        """True if Asterisk would tell now that a caller has left."""
+
+    async def is_with(self, call_id: str, instance: str) -> bool:
+        """Return True if the caller of a live call is with another instance. Waits until Asterisk
+        has answered."""
+
+    def let_go(self, call_id: str) -> None:
+        """End a call here whose caller is with another engine."""
 
 
 @dataclass(slots=True)
@@ -144,9 +156,14 @@ class CallGiver:
         if move is None or call is None or move.target != step.sender or move.failed.done():
             return HandOverAnswer(False, "this call is not handed over, or not any more")
         changed = self._member().events.stored(step.call_id) != move.lines
+        why = ""
         if call.rest < move.least or (changed and move.least > Rest.SPEECH):
-            move.failed.set_result(SPOKE)
-            return HandOverAnswer(False, SPOKE)
+            why = SPOKE
+        elif not self._books.reaches_callers:
+            why = "it would not learn that the caller has left"
+        if why:
+            move.failed.set_result(why)
+            return HandOverAnswer(False, why)
         if not move.agreed.done():
             move.agreed.set_result(None)
         return HandOverAnswer(True)
@@ -263,6 +280,9 @@ class CallGiver:
                 while _is_live(call) and not move.failed.done():  # noqa: ASYNC110 - no event
                     await asyncio.sleep(_SHORT)
         if not _is_live(call):
+            return ""
+        if await self._books.is_with(call.call_id, move.target):
+            self._books.let_go(call.call_id)
             return ""
         await self._keep(call)
         return move.failed.result() if move.failed.done() else "the caller has not left"

@@ -18,7 +18,7 @@ import structlog
 from cordboard.audio.format import SLIN_8K, AudioFormat
 from cordboard.calls.call import STAYED, Call
 from cordboard.calls.offer import HandOver, Media, MediaOpener, Offer, ResumedCall
-from cordboard.calls.resumption import MOVED, whole_lines
+from cordboard.calls.resumption import MOVED
 from cordboard.cluster.call_records import Claimed
 from cordboard.cluster.events import Story
 from cordboard.cluster.member import Member, Standing
@@ -26,13 +26,16 @@ from cordboard.cluster.wire import HandOverAnswer, HandOverStep
 from cordboard.errors import BusAway, CallerStays, ClusterError, CordboardError, LineGone
 from cordboard.telephony.asterisk.control import AsteriskLine
 from cordboard.telephony.asterisk.shared import KeptCall
-from cordboard.telephony.asterisk.source import MOVE_SECONDS, AsteriskSource
+from cordboard.telephony.asterisk.source import AsteriskSource
 
 log = structlog.get_logger()
 
 COME_SECONDS = 1.0
 """Time within which the caller has to be moved after the other engine has agreed: later it may have
 claimed the call back (`call_giver.LEAVE_SECONDS`)."""
+LATE_SECONDS = 2.0
+"""Time after which the other engine may have claimed the call back of a caller who comes at last: a
+slow Asterisk has moved them late."""
 RETRY_SECONDS = 0.5
 READS = 5
 READ_SECONDS = 0.1
@@ -124,7 +127,7 @@ class CallTaker:
         story = await self._story(step)
         hand_over = HandOver(failed=partial(self._give_up, step))
         resumed = ResumedCall(
-            whole_lines(story.lines),
+            story.lines,
             step.sender,
             record.epoch,
             record.context,
@@ -194,7 +197,7 @@ class CallTaker:
                     if gone and claimed and self._member().lease.state == "held":
                         self._member().records.remove(step.call_id)  # no engine can go on with it
                         self._claimed.discard(step.call_id)
-            if asyncio.get_running_loop().time() - asked_at[0] > COME_SECONDS + MOVE_SECONDS:
+            if asyncio.get_running_loop().time() - asked_at[0] > LATE_SECONDS:
                 await self._claim_again(step, story, hand_over)
             return media
 

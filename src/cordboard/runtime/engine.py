@@ -254,7 +254,11 @@ class Engine:
             transcribe=self.models.words,
             copy_line=self.membership.copy_line if self.membership is not None else None,
             on_refused=self.membership.refused if self.membership is not None else None,
+            in_doubt=self._is_in_doubt,
         )
+
+    def _is_in_doubt(self) -> bool:
+        return self.membership is not None and self.membership.member.lease.state != "held"
 
     def _join_cluster(self) -> Membership | None:
         """Return the membership in the cluster, which begins with the start; None if the engine is

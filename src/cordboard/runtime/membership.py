@@ -26,7 +26,6 @@ from cordboard.api.app import ComponentState
 from cordboard.calls.call import Call
 from cordboard.calls.events import Adopted, Connected, Ended, LedgerEvent, ToolCalled
 from cordboard.calls.offer import ResumedCall
-from cordboard.calls.resumption import whole_lines
 from cordboard.cluster.adoption import plan
 from cordboard.cluster.bus import listing
 from cordboard.cluster.call_records import Claimed
@@ -79,7 +78,7 @@ _HEAD = 64
 """Bytes of a line that have its type."""
 SETTLE_SECONDS = 0.1
 MOVES = 5
-"""Attempts to move a caller whom Asterisk does not move."""
+"""Quick attempts to move a caller whom Asterisk does not move; later ones come less often."""
 
 
 class Membership:
@@ -310,6 +309,23 @@ class Membership:
         if record is not None and record.handing_over_to != instance:
             self._put(call_id, handing_over_to=instance)
 
+    @property
+    def reaches_callers(self) -> bool:
+        """See `call_giver.Books`."""
+        return self._source is not None and self._source.ready
+
+    async def is_with(self, call_id: str, instance: str) -> bool:
+        """See `call_giver.Books`."""
+        record = self._records.get(call_id)
+        if record is None:
+            return False
+        shared = self._opened.shared
+        return instance in await self._insistent(lambda: shared.holders(record.caller_channel))
+
+    def let_go(self, call_id: str) -> None:
+        """See `call_giver.Books`."""
+        self._opened.drop(call_id)
+
     def _order(self, order: Order) -> None:
         self._ordered(order)
         if order == "hand_over":
@@ -392,9 +408,10 @@ class Membership:
     # The calls of an engine that has died
 
     def _gone(self, instance: str) -> None:
+        # Its room stays written until it is fenced: it may be alive after all, and would not write
+        # it again. The list of the living has it no more.
         self._taker.gone(instance)
         if self._source is not None:
-            self._source.shared.withdraw(instance)
             self._spawn(self._take_waiting(instance))
 
     async def fence(self, instance: str) -> None:
@@ -412,9 +429,10 @@ class Membership:
             return
         while not self._taker.is_rid_of(record.call_id):  # noqa: ASYNC110 - its end has no event
             await asyncio.sleep(RETRY_SECONDS)
-        goes_on = has_room or len(self._calls()) < self._most_calls * (1 + EXCESS)
+        here = len(self._calls()) + len(self._adopted)  # and those that are on their way
+        goes_on = has_room or here < self._most_calls * (1 + EXCESS)
         resumed = ResumedCall(
-            whole_lines(story.lines),
+            story.lines,
             claimed.former,
             claimed.epoch,
             record.context,
@@ -433,22 +451,22 @@ class Membership:
         if self._adopted.pop(call_id, None) is not None:
             self.member.records.remove(call_id)
 
-    async def is_adopted(self, call_id: str) -> bool:
-        """Return True if a call of an engine that was killed goes on, or has gone on, in another
-        one. Waits until that is known."""
+    async def is_adopted(self, call_id: str, moves: int) -> bool:
+        """Return True if a call of a killed engine goes on, or has gone on, in another one. Waits
+        until that is known. `moves`: how often it had changed its engine when it was lost."""
         while True:
             await asyncio.sleep(self.member.lease.times.lease)
             with contextlib.suppress(BusAway):
                 record = await self.member.records.find(call_id)
                 if record is None:
                     lines = (await self.member.events.read(call_id)).lines
-                    return any(_TYPE_ADOPTED in line for line in lines)
+                    return sum(_TYPE_ADOPTED in line[:_HEAD] for line in lines) > moves
                 if record.owner in (self.member.instance, *self.member.roster.others):
                     return True
 
     async def _move(self, claimed: Claimed, resumed: ResumedCall) -> None:
-        """Have the caller moved here and offered, as soon as that is possible. Raises `LineGone`,
-        and `LineError` if Asterisk does not do it."""
+        """Have the caller moved here and offered, as soon as that is possible. Raises
+        `LineGone`."""
         tries = 0
         while True:
             source = self._opened
@@ -464,9 +482,9 @@ class Membership:
                 await asyncio.sleep(PARTED_SECONDS)
             except (AsteriskError, LineError) as error:
                 tries += source.ready
-                if tries == MOVES:
-                    raise LineError(str(error)) from error
-                await asyncio.sleep(RETRY_SECONDS)
+                log.warning("caller_not_moved", call_id=claimed.record.call_id, error=str(error))
+                # The caller is in silence, but not gone: only they end it.
+                await asyncio.sleep(RETRY_SECONDS if tries < MOVES else PARTED_SECONDS)
 
     async def _kept(self, claimed: Claimed) -> KeptCall:
         """Return where the caller is. Raises `AsteriskError`."""
@@ -495,25 +513,28 @@ class Membership:
         if not await self._insistent(lambda: self.member.roster.revoke(instance)):
             return
         await self._insistent(lambda: self.fence(instance))
-        left = await self._insistent(lambda: self._waiting(instance))
-        await asyncio.sleep(LATE_SECONDS)
         await self._insistent(lambda: self._waiting(instance))
-        if not left:
+        await asyncio.sleep(LATE_SECONDS)
+        if await self._insistent(lambda: self._waiting(instance)):
             self._opened.shared.clear(instance)
 
     async def _waiting(self, instance: str) -> bool:
-        """Take those there are now; return True if calls of that engine are to be adopted. Raises
+        """Take those there are now. Return True if that engine has no caller of a call any more:
+        one may still talk with a person there, and each adoption clears up behind its own. Raises
         `BusAway` and `AsteriskError`."""
-        records = []
-        for entry in (await listing(self.member.calls, SETTLE_SECONDS)).values():
-            with contextlib.suppress(WireUnreadable):
-                if entry.value is not None:
-                    records.append(decode_record(entry.value))
-        known = [record.caller_channel for record in records]
-        count = await self._opened.shared.take_waiting(instance, known)
+        entries = (await listing(self.member.calls, SETTLE_SECONDS)).values()
+        try:
+            records = [decode_record(each.value) for each in entries if each.value is not None]
+        except WireUnreadable as error:
+            # Their callers cannot be told from those who still ring.
+            log.error("waiting_callers_left", instance=instance, error=str(error))
+            return False
+        known = {record.caller_channel for record in records}
+        shared = self._opened.shared
+        count = await shared.take_waiting(instance, known)
         if count:
             log.warning("waiting_callers_taken", instance=instance, callers=count)
-        return any(record.owner == instance for record in records)
+        return known.isdisjoint(await shared.channels_of(instance))
 
     async def _insistent(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Repeat work until bus and Asterisk answer."""

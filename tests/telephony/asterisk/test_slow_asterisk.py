@@ -13,15 +13,17 @@ from pydantic import SecretStr
 from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Offer
 from cordboard.config.schema import Asterisk, AudioSocket
-from cordboard.errors import LineGone, MediaError
+from cordboard.errors import AsteriskError, LineGone, MediaError
 from cordboard.telephony.asterisk import audiosocket
+from cordboard.telephony.asterisk.ari import AriState
 from cordboard.telephony.asterisk.audiosocket_media import AudioSocketMedia
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
+from cordboard.telephony.asterisk.placement import Placement
 from cordboard.telephony.asterisk.source import AsteriskSource
 from cordboard.telephony.line_media import FLOOD_SECONDS
 from cordboard_testkit.patience import PATIENCE, until
-from cordboard_testkit.virtual_time import virtual_time
+from cordboard_testkit.virtual_time import in_virtual_time, virtual_time
 
 from .test_ari import Pbx, application, pbx, status
 
@@ -67,6 +69,31 @@ async def test_a_hangup_without_an_answer_is_tried_again_until_it_is_done(pbx: P
         assert source.ready
     finally:
         await source.stop()
+
+
+@in_virtual_time
+async def test_engines_and_rooms_that_could_not_be_written_are_written_later() -> None:
+    written: dict[str, str] = {}
+    answers = iter((False, True, False, False, True))
+
+    class BusyAsterisk:
+        """What `Placement` needs of an `AriClient`."""
+
+        state = AriState(connected=True)
+
+        async def request(self, method: str, path: str, *, variable: str, value: str) -> None:
+            if not next(answers):
+                raise AsteriskError("no answer")
+            written[variable] = value
+
+    async with asyncio.TaskGroup() as tasks:
+        placement = Placement(BusyAsterisk(), "cordboard", tasks.create_task)  # type: ignore[arg-type]
+        placement.engines(["cordboard-a-1", "cordboard-b-2"])
+        placement.room("cordboard-a-1", 5)
+    assert written == {
+        "CORDBOARD_ENGINES_cordboard": "cordboard-a-1,cordboard-b-2",
+        "CORDBOARD_ROOM_cordboard-a-1": "5|,,",
+    }
 
 
 async def test_a_bridge_whose_removal_was_not_answered_is_removed_later(pbx: Pbx) -> None:

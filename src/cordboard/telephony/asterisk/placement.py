@@ -15,6 +15,7 @@ blocked").
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Coroutine
 
 import structlog
@@ -24,6 +25,8 @@ from cordboard.telephony.asterisk.ari import AriClient
 
 log = structlog.get_logger()
 
+RETRY_SECONDS = 1.0
+"""Until a write that failed is tried again: Asterisk may have been busy."""
 LABEL = "CORDBOARD_LABEL"
 """Channel variable with the label that an engine for this caller needs."""
 
@@ -66,14 +69,22 @@ class Placement:
     def _write_soon(self) -> None:
         if not self._writing and self._ari.state.connected and self._wanted != self._written:
             self._writing = True
-            self._spawn(self._write())
+            self._spawn(self._publish())
 
     async def settle(self) -> None:
         """Write at once what has not been written yet."""
         await self._write()
 
-    async def _write(self) -> None:
-        """Write what has changed. A failure is logged: it is written at the next connect."""
+    async def _publish(self) -> None:
+        """Write what has changed, again and again while Asterisk is too busy to take it."""
+        try:
+            while not await self._write() and self._ari.state.connected:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self._writing = False
+
+    async def _write(self) -> bool:
+        """Return False after a failure."""
         try:
             while changed := self._wanted.items() - self._written.items():
                 name, value = changed.pop()
@@ -83,8 +94,8 @@ class Placement:
                     self._forget(name)
         except AsteriskError as error:
             log.warning("placement_not_published", error=str(error))
-        finally:
-            self._writing = False
+            return False
+        return True
 
     def _forget(self, name: str) -> None:
         """Forget a room that is 0: engines that are gone do not come back."""

@@ -248,7 +248,7 @@ class SharedAsterisk:
         made_there = re.compile(rf"cordboard-{re.escape(self.instance.app_of(name))}-.*")
         waiting = [
             channel
-            for channel in await self._channels_of(name)
+            for channel in await self.channels_of(name)
             if channel not in known and not made_there.fullmatch(channel)
         ]
         moves = await asyncio.gather(*map(self._move_if_there, waiting))
@@ -265,8 +265,9 @@ class SharedAsterisk:
             raise
         return True
 
-    async def _channels_of(self, name: str) -> frozenset[str]:
-        """Return the channels of an instance; none if Asterisk does not know it any more."""
+    async def channels_of(self, name: str) -> frozenset[str]:
+        """Return the channels of an instance; none if Asterisk does not know it any more. Raises
+        `AsteriskError`."""
         app = self.instance.app_of(name)
         try:
             application = await self._ari.request("GET", f"applications/{quote(app)}")

@@ -46,7 +46,7 @@ _STOP_SECONDS = 2.0
 ANSWER_SECONDS = 30
 """Time for which an extension that `dial` calls may ring."""
 REPLACED = "other engines have replaced this one"
-MOVE_SECONDS = 1.0
+MOVE_SECONDS = 5.0
 """Longest time until a channel that is moved here enters our application; measured: 1.5 ms."""
 STRANDED_SECONDS = 2.0
 """Pause before an unconfirmed hang-up is tried again."""
