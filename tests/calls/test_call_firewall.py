@@ -15,8 +15,9 @@ from cordboard.calls import events
 from cordboard.calls.call import WORDLESS
 from cordboard.calls.call_firewall import judge_dialling
 from cordboard.calls.dtmf import MASK
+from cordboard.calls.outbound_order import CallbackBook
 from cordboard.config.sections.firewall import Firewall
-from cordboard.errors import LineError, TransferFailed
+from cordboard.errors import CampaignRefused, LineError, TransferFailed
 from cordboard.firewall.counts import Counts
 from cordboard.firewall.policy import NOT_VERIFIED, REFUSED, Policy
 from cordboard.tools.tool import Effects, Status, ToolReply
@@ -158,6 +159,37 @@ def test_keys_are_judged_at_the_line(tmp_path: Path) -> None:
     assert [reply.status for reply in act.replies] == [Status.ERROR, Status.OK]
     assert sorted(refusals(stage)) == [("keys", "", "keys.code"), ("keys", "", "keys.unreadable")]
     assert metric(stage, "keys", "keys.code")
+
+
+def test_a_code_cannot_be_sent_in_pieces_and_the_path_of_a_menu_can(tmp_path: Path) -> None:
+    act = Act()
+    steps = [
+        ("*", 0.0, True), ("72", 0.0, False), ("72", 4.0, False),  # a refusal sends nothing
+        ("1", 6.0, True), ("2", 0.0, True), ("1234#", 3.0, True), ("5", 8.0, True),
+        ("##", 6.0, True), ("004782", 1.0, False),
+        ("829", 6.0, True), ("00000", 1.0, False),
+        ("wwwwwwwwwwww*", 6.0, True), ("72", 6.0, False),  # the star is pressed after 6 s only
+        ("72", 6.0, True),
+    ]  # fmt: skip
+    judged: list[tuple[str, float, bool]] = []
+
+    async def script(agent: FakeAgent, act: Act) -> None:
+        await asyncio.sleep(60)
+
+    async def send(stage: CallStage) -> None:
+        for keys, pause, _ in steps:
+            await asyncio.sleep(pause)
+            try:
+                await stage.call.line.send_keys(keys)
+            except LineError:
+                judged.append((keys, pause, False))
+            else:
+                judged.append((keys, pause, True))
+
+    stage = act.play(tmp_path, script, send, country="NO")
+    assert judged == steps
+    assert stage.line.sent_keys == "*121234#5##829wwwwwwwwwwww*72"
+    assert {refusal[2] for refusal in refusals(stage)} == {"keys.code", "keys.number"}
 
 
 def test_a_tool_outside_its_hours_is_refused_with_one_safe_sentence(tmp_path: Path) -> None:
@@ -405,13 +437,24 @@ CALL_BACK = {
 class CallBack:
     """A call whose caller is known by a number, and that number's telephone."""
 
-    def __init__(self, tmp_path: Path, number: str = KNOWN, **firewall: Any) -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        number: str = KNOWN,
+        book: CallbackBook | None = None,
+        **firewall: Any,
+    ) -> None:
         self._tmp_path = tmp_path
+        self._book = book
         self._number = number
         self._firewall = {**CALL_BACK, **firewall}
         self.replies: list[ToolReply] = []
 
-    def play(self, phone: Callable[[CallStage, FakeLeg, str], Awaitable[None]]) -> CallStage:
+    def play(
+        self,
+        phone: Callable[[CallStage, FakeLeg, str], Awaitable[None]],
+        meanwhile: Callable[[CallStage], Awaitable[None]] | None = None,
+    ) -> CallStage:
         """`phone(stage, leg, code)` acts when the number is dialled, each time."""
 
         async def script(agent: FakeAgent) -> None:
@@ -429,6 +472,8 @@ class CallBack:
 
         async def scenario(stage: CallStage) -> None:
             serving = asyncio.ensure_future(serve(stage))
+            if meanwhile is not None:
+                await meanwhile(stage)
             await asyncio.sleep(90)
             serving.cancel()
             if not serving.cancelled() and serving.done():
@@ -444,6 +489,7 @@ class CallBack:
             variables={"KNOWN_NUMBER": self._number},
             firewall=self._firewall,
             outbound={"enabled": True, "endpoint": "PJSIP/{number}@trunk"},
+            callbacks=self._book,
         )
 
     @property
@@ -508,6 +554,76 @@ def test_a_call_to_the_known_number_that_proves_nothing(tmp_path: Path, what: st
     assert all(leg.closed for leg in stage.line.legs)
     assert said(stage)[-1] == "That is all.", "the call went on"
     assert stage.line.place == "gone", "they hung up at the end"
+
+
+class Blocks:
+    """A do-not-call list with one number, or one that cannot be read."""
+
+    def __init__(self, blocked: str = "", *, broken: bool = False) -> None:
+        self._blocked, self._broken = blocked, broken
+
+    async def is_blocked(self, number: str) -> bool:
+        if self._broken:
+            raise CampaignRefused("the disk is full")
+        return number == self._blocked
+
+    async def add(self, *_: Any) -> bool:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("blocks", "why"),
+    [
+        (Blocks(KNOWN), "the number is on the do-not-call list"),
+        (Blocks(broken=True), "the do-not-call list cannot be read"),
+    ],
+)
+def test_a_known_number_on_the_do_not_call_list_is_not_rung(
+    tmp_path: Path, blocks: Blocks, why: str
+) -> None:
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        """It rings."""
+
+    call = CallBack(tmp_path, "22 33 44 55", blocks)
+    stage = call.play(phone)
+    assert call.statuses == ["refused", "refused"]
+    assert call.replies[0].message == NOT_VERIFIED
+    assert {event.why for event in stage.of(events.FirewallRefused)} == {why}
+    assert (stage.line.legs, proofs(stage)) == ([], [])
+
+
+def test_a_known_number_that_is_not_on_the_list_is_rung(tmp_path: Path) -> None:
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        leg.answer()
+        await asyncio.sleep(6)
+        await press(stage, code)
+
+    call = CallBack(tmp_path, KNOWN, Blocks("+4722000000"))
+    call.play(phone)
+    assert call.statuses == ["ok", "ok"]
+
+
+def test_keys_of_the_caller_prove_nothing_however_early_the_other_phone_answers(
+    tmp_path: Path,
+) -> None:
+    """They know the code, and a voicemail or an exchange answers at once."""
+
+    async def phone(stage: CallStage, leg: FakeLeg, code: str) -> None:
+        leg.answer()
+
+    async def hears_the_code(stage: CallStage) -> None:
+        while not stage.line.legs:
+            if found := re.findall(r"\d, \d, \d, \d", " ".join(said(stage))):
+                assert stage.line.media is not None
+                for key in found[-1].replace(", ", ""):
+                    stage.line.media.press(key)
+            await asyncio.sleep(0.5)
+
+    call = CallBack(tmp_path)
+    stage = call.play(phone, meanwhile=hears_the_code)
+    assert call.statuses == ["refused", "refused"]
+    assert proofs(stage) == [("callback", False)] * 2
+    assert stage.of(events.Key)[-1].key == MASK
 
 
 @pytest.mark.parametrize(

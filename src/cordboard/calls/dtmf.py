@@ -126,7 +126,8 @@ class Dtmf:
         try:
             for at, key in early:
                 self._record(key, at, secret=wanted.secret)
-                collection.take(key)
+                if wanted.early:
+                    collection.take(key)
             ended_by = await collection.done
         finally:
             collection.stop()

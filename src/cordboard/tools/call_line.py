@@ -29,6 +29,9 @@ class KeysWanted:
     """True if the keys must not appear in ledger, logs, recording (muted) or to the agent."""
     kept: bool = True
     """For secret keys: False if the call must forget them at once; then there is no reference."""
+    early: bool = True
+    """True if keys that were pressed shortly before count: a caller who knows the question does not
+    hear it to its end. False where another telephone is asked."""
 
 
 @dataclass(frozen=True, slots=True)
