@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +50,41 @@ def test_a_file_is_replaced_as_a_whole_and_narrowed(tmp_path: Path) -> None:
     private_files.replace(path, b"new", sync=True)
     assert (path.read_bytes(), mode(path)) == (b"new", 0o600)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_database_that_another_thread_has_just_made_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing it would give up the locks that this process has on it."""
+    path = tmp_path / "database"
+    private_files.make_database(path)
+    assert mode(path) == 0o600
+    with path.open("r+b") as database:
+        fcntl.lockf(database, fcntl.LOCK_EX)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "exists", lambda _path: False)  # it was not there a moment ago
+            private_files.make_database(path)
+        words = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | 4)"
+        done = subprocess.run(
+            [sys.executable, "-c", words, str(path)], capture_output=True, check=False
+        )
+    assert b"BlockingIOError" in done.stderr, "the lock is held"
+
+
+def test_a_replacement_that_is_interrupted_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def interrupted(_descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        private_files.replace(path, b"new", sync=True)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == b"old"
 
 
 def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:

@@ -326,11 +326,13 @@ class ChatRefused(CordboardError):
 class OutboundRefused(CordboardError):
     """An outbound call is not placed. `reason` is `off`, `unknown_context`, `bad_request`,
     `not_allowed`, `not_now` (hours or caps of the firewall), `do_not_call`, `busy`, `no_line`,
-    `no_list` (the do-not-call list cannot be read) or `no_store` (the call cannot be written)."""
+    `no_list` (the do-not-call list cannot be read) or `no_store` (the call cannot be written).
+    `of_number`: it concerns this number alone, and other numbers may be called now."""
 
-    def __init__(self, reason: str, text: str) -> None:
+    def __init__(self, reason: str, text: str, *, of_number: bool = False) -> None:
         super().__init__(text)
         self.reason = reason
+        self.of_number = of_number
 
 
 class CampaignRefused(CordboardError):

@@ -7,10 +7,11 @@ these functions. They block: call them in threads.
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FOLDER_MODE = 0o700
@@ -47,9 +48,10 @@ def make_database(path: Path) -> None:
     """Create the empty file of an SQLite database, if there is none: SQLite would use the umask.
     One that is there is not opened: closing any descriptor of a file gives up all locks that this
     process has on it, and the last one who leaves deletes the log of the others
-    (sqlite.org/howtocorrupt.html, 2.2). Raises `OSError`."""
-    if not path.exists():
-        os.close(open_lock(path))
+    (sqlite.org/howtocorrupt.html, 2.2). So it is not looked for first: another thread may make it
+    meanwhile. Raises `OSError`."""
+    with suppress(FileExistsError):
+        os.close(_open(path, os.O_RDWR | os.O_EXCL))
 
 
 def open_lock(path: Path) -> int:
@@ -82,19 +84,25 @@ def alone(folder: Path) -> Iterator[None]:
 def replace(path: Path, content: bytes, *, sync: bool = False) -> None:
     """Write a file atomically: a reader sees the old content or the new, never a part. With `sync`
     the content is on the disk on return; the file's name may not be. Writers of one process must
-    keep each other away (`alone`). Raises `OSError`."""
+    keep each other away (`alone`). A writer that is killed leaves `unfinished`. Raises
+    `OSError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
-    descriptor = _open(temporary, os.O_WRONLY | os.O_TRUNC)
     try:
+        descriptor = _open(temporary, os.O_WRONLY | os.O_TRUNC)
         with open(descriptor, "wb", closefd=True) as file:  # noqa: PTH123 - a descriptor
             file.write(content)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:  # also when a person interrupts a command: the content may be a key
         temporary.unlink(missing_ok=True)
         raise
+
+
+def unfinished(path: Path) -> Iterator[Path]:
+    """Yield the files that killed writers have left of `replace` for a path."""
+    yield from path.parent.glob(f".{glob.escape(path.name)}.*{TEMPORARY}")
 
 
 def append(path: Path, content: bytes, *, sync: bool = False, most: int | None = None) -> bool:

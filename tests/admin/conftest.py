@@ -254,6 +254,7 @@ class LiveCall:
     recording: str = "off"
     conversation: Any = None
     ledger_path: Path = Path()
+    outbound: Any = None
     ended: list[tuple[str, str]] = field(default_factory=list)
     operator: LiveOperator = field(init=False)
     started_at: datetime.datetime = field(
@@ -267,8 +268,9 @@ class LiveCall:
     def offer(self) -> Offer:
         nothing: Any = None
         return Offer(
-            self.call_id, self.source, nothing, nothing, "+4930123456", "Erika Mustermann", "1000"
-        )
+            self.call_id, self.source, nothing, nothing, "+4930123456", "Erika Mustermann", "1000",
+            outbound=self.outbound,
+        )  # fmt: skip
 
     def end(self, outcome: str, reason: str) -> None:
         self.ended.append((outcome, reason))
@@ -460,13 +462,19 @@ class Room:
         self.orders: list[OutboundOrder] = []
         """Outbound calls that were placed."""
         self.counts = Counts()
-        self.placed = PlacedCalls(lambda: self.running.outbound.campaigns)
+        path = folder / "agent.yaml"
+        path.write_text(CONFIG)
+        config = configured(CONFIG)
+        campaigns = {"campaigns": folder / "campaigns.db"}
+        outbound = config.outbound.model_copy(update=campaigns)
+        self.running = config.model_copy(update={"outbound": outbound})
+        self.placed = PlacedCalls(self.running.outbound.campaigns)
         self.outbound = OutboundCalls(
             lambda: self.running,
             lambda order, _: self.orders.append(order),
             self.policy,
             self.counts,
-            CallbackQueue(lambda: self.running.outbound.campaigns).is_blocked,
+            CallbackQueue(self.running.outbound.campaigns).is_blocked,
             self.placed,
         )
         self.browser_calls = BrowserCalls(Pacer(loop), self._offered, self._dial)
@@ -476,12 +484,6 @@ class Room:
             each.call_id: each
             for each in (LiveCall("call-demo", "demo"), LiveCall("call-sales", "sales"))
         }
-        path = folder / "agent.yaml"
-        path.write_text(CONFIG)
-        config = configured(CONFIG)
-        campaigns = {"campaigns": folder / "campaigns.db"}
-        outbound = config.outbound.model_copy(update=campaigns)
-        self.running = config.model_copy(update={"outbound": outbound})
         self.fake.source = ConfigSource(path, {})
         self.fake.versions = Versions(folder / "admin" / "versions", path)
         self.errors: list[str] = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from cordboard.accounts.rights import Grant, Role
+from cordboard.admin import outbound
 from cordboard.calls.outbound_order import OutboundResult
+from cordboard.outbound.campaigns.making import numbers_to_block
 from cordboard.outbound.campaigns.store import CampaignStore
 
 from .conftest import Room, code
@@ -72,6 +76,7 @@ async def test_a_list_becomes_a_campaign_that_is_started_paused_and_cancelled(ro
         ({"csv": ""}, "the list is empty"),
         ({"name": "a/b"}, "expected a name"),
         ({"name": "callbacks-demo"}, "promised call-backs"),
+        ({"name": "Callbacks-demo"}, "promised call-backs"),
         ({"hours": "20:00-09:00"}, "the end must be after"),
         ({"days": "someday"}, "expected such as mon-fri"),
         ({"zone": "Europe/Olso"}, "there is no 'Europe/Olso'"),
@@ -152,6 +157,41 @@ async def test_the_do_not_call_list_counts_for_single_calls(room: Room) -> None:
     judged = (await otto.post("/calls/check-number", premium)).json()
     assert (judged["allowed"], judged["rule"], judged["for_now"]) == (False, "number.class", False)
     assert "22000001" not in str(room.entries())
+
+
+async def test_numbers_for_the_list_are_read_beside_the_event_loop(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.add("anna", Role.ADMIN)
+    anna = room.browser("anna", elevated=True)
+    read_in: list[int] = []
+
+    def reading(*arguments: Any) -> list[str]:
+        read_in.append(threading.get_ident())
+        return numbers_to_block(*arguments)
+
+    monkeypatch.setattr(outbound, "numbers_to_block", reading)
+    added = await anna.post("/do-not-call", {"numbers": ["22 00 00 01"] * 1_000})
+    assert added.json() == {"added": 1}
+    removed = await anna.post("/do-not-call/remove", {"number": "22 00 00 01"})
+    assert removed.status_code == 200
+    assert len(read_in) == 2
+    assert threading.get_ident() not in read_in
+
+
+async def test_a_limited_scope_sees_the_number_of_its_own_outbound_calls(room: Room) -> None:
+    room.add("sally", Role.VIEWER, (), ("sales",))
+    room.add("otto", Role.OPERATOR)
+    otto, sally = room.browser("otto"), room.browser("sally")
+    for number in ("22000001", "22000002"):
+        placed = await otto.post("/calls", {"number": number, "context": "demo"})
+        assert placed.status_code == 200
+    for call in room.calls.values():  # one of demo, one of sales
+        call.outbound = object()
+    assert (await otto.get("/outbound")).json()["live"] == 2
+    assert (await sally.get("/outbound")).json()["live"] == 1
+    room.calls["call-sales"].outbound = None
+    assert (await sally.get("/outbound")).json()["live"] == 0
 
 
 async def test_the_page_learns_whether_the_engine_may_call(room: Room) -> None:

@@ -39,7 +39,7 @@ async def test_a_call_that_never_reached_the_history_shows_how_it_ended(room: Ro
     assert shown.json() == {"live": True, "outcome": "", "reason": ""}
     assert (await room.browser("sally").get(f"/outbound/calls/{call_id}")).status_code == 404
 
-    other, cut = PlacedCalls(lambda: room.running.outbound.campaigns), "of-another-engine"
+    other, cut = PlacedCalls(room.running.outbound.campaigns), "of-another-engine"
     assert await other.begin(cut, "demo")
     assert (await browser.get(f"/outbound/calls/{cut}")).json()["live"]
     await other.close()  # as if it were killed: the call has no end

@@ -299,7 +299,7 @@ def test_a_call_whose_engine_was_killed_while_it_dialled_is_over(
     call_id = "0f0e0d0c-0b0a-4908-8706-050403020100"
 
     async def dial_and_die() -> None:
-        killed = PlacedCalls(lambda: desk.folder / "campaigns.db")
+        killed = PlacedCalls(desk.folder / "campaigns.db")
         assert await killed.begin(call_id, "tables")
         await killed.close()
 

@@ -148,7 +148,7 @@ def test_a_call_that_another_engine_went_on_with_is_not_ended_twice(tmp_path: Pa
     kill(tmp_path)
     queue, metrics = Queue(), Metrics()
 
-    async def is_adopted(call_id: str) -> bool:
+    async def is_adopted(call_id: str, moves: int) -> bool:
         return call_id == "a"
 
     ending = end_killed_calls(tmp_path, CONFIG.contexts, queue, metrics, is_adopted=is_adopted)
@@ -167,7 +167,7 @@ def test_a_call_that_another_engine_went_on_with_is_not_ended_twice(tmp_path: Pa
 def test_a_call_of_which_nobody_knows_yet_is_left_for_the_next_start(tmp_path: Path) -> None:
     kill(tmp_path)
 
-    async def is_adopted(call_id: str) -> bool:
+    async def is_adopted(call_id: str, moves: int) -> bool:
         raise CordboardError("the bus is away")
 
     ending = end_killed_calls(tmp_path, CONFIG.contexts, Queue(), Metrics(), is_adopted=is_adopted)
@@ -254,7 +254,6 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     elsewhere = {"ledger": "../../etc/passwd", "kind": "call", "call_id": "x", "context": "demo"}
     elsewhere |= {"provider": "local", "started_at": ""}
     (folder / "x.json").write_text(json.dumps(elsewhere))
-    (tmp_path / "2026-11-22" / "c.jsonl").unlink()
     (folder / "y.json").write_text(json.dumps(elsewhere | {"ledger": "2026-11-22/d.jsonl"}))
     (tmp_path / "2026-11-22" / "d.jsonl").write_text('{"at_ms": 1}\n5\n')
     odd = {**elsewhere, "started_at": "2026-11-22T10:00:00+00:00", "variables": 5}
@@ -262,10 +261,23 @@ def test_what_cannot_be_understood_stays_and_is_told(tmp_path: Path) -> None:
     (tmp_path / "2026-11-22" / "0.jsonl").write_text('{"at_ms": 1, "type": "call.connected"}\n')
     with capture_logs() as logs:
         jobs = end_all(tmp_path)
-    assert {job.call_id for job in jobs} == {"b"}
-    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 6
-    names = ["2026-11-22.a.json", "2026-11-22.c.json", "2026-11-22.d.json", "x.json", "y.json"]
+    assert {job.call_id for job in jobs} == {"b", "c"}
+    assert [entry["event"] for entry in logs].count("killed_call_not_ended") == 5
+    names = ["2026-11-22.a.json", "2026-11-22.d.json", "x.json", "y.json"]
     assert left(tmp_path) == ["0.json", *names]
+
+
+def test_of_an_erased_call_nothing_stays(tmp_path: Path) -> None:
+    kill(tmp_path)
+    (folder,) = (tmp_path / "open").iterdir()
+    (tmp_path / "2026-11-22" / "a.jsonl").unlink()
+    (tmp_path / "2026-11-22" / "b.jsonl").unlink()
+    (folder / "2026-11-22.b.json").write_text("of a key that was erased, too")
+    with capture_logs() as logs:
+        jobs = end_all(tmp_path)
+    assert {job.call_id for job in jobs} == {"c"}
+    assert [entry["event"] for entry in logs].count("killed_call_erased") == 2
+    assert not list((tmp_path / "open").iterdir())
 
 
 def test_odd_entries_are_told_and_hold_up_no_other_calls(tmp_path: Path) -> None:

@@ -63,7 +63,14 @@ def test_what_waits_for_the_next_start() -> None:
         "audiosocket.port",
         "calls.directory",
         "calls.index.enabled",
+        "outbound.campaigns",
     )
     assert [key for key in fixed if not needs_restart(key)] == []
-    free = ("healthy", "audiosocket.context", "calls.max_calls", "mcp.servers.asterisk.command")
+    free = (
+        "outbound.enabled",
+        "healthy",
+        "audiosocket.context",
+        "calls.max_calls",
+        "mcp.servers.asterisk.command",
+    )
     assert [key for key in free if needs_restart(key)] == []

@@ -446,6 +446,16 @@ def test_problems_in_rules_have_their_own_line() -> None:
             " expected two ports",
         ),
         (
+            CONTEXTS + "health: {port: 15001}\nadmin: {ui: {enabled: true}}",
+            "a.yaml:2: health.port: health.port and admin.ui.port are both 15001;"
+            " expected two ports",
+        ),
+        (
+            CONTEXTS + "audiosocket: {host: 0.0.0.0}\nadmin: {ui: {enabled: true, port: 8090}}",
+            "a.yaml:3: admin.ui.port: audiosocket.port and admin.ui.port are both 8090;"
+            " expected two ports",
+        ),
+        (
             "contexts:\n  demo:\n    variables: [TIER, call_id]",
             "a.yaml:3: contexts.demo.variables[1]: call_id is a call variable already;"
             " expected a channel variable",
@@ -465,6 +475,19 @@ def test_problems_in_rules_have_their_own_line() -> None:
 )
 def test_names_must_name_something(text: str, message: str) -> None:
     assert told(text) == [message]
+
+
+@pytest.mark.parametrize(
+    "listeners",
+    [
+        "health: {port: 15001}\nadmin: {ui: {enabled: false}}",
+        "health: {port: 0}\naudiosocket: {port: 0}\nadmin: {ui: {enabled: true, port: 0}}",
+        "health: {host: 127.0.0.2, port: 15001}\nadmin: {ui: {enabled: true}}",
+        "audiosocket: {host: '::', port: 15001}\nadmin: {ui: {enabled: true}}",
+    ],
+)
+def test_listeners_that_do_not_meet_may_have_one_port(listeners: str) -> None:
+    assert good(CONTEXTS + listeners).problems == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from watchfiles import _rust_notify
 from cordboard.config.files import digest_of
 from cordboard.config.watch import FileWatch
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Watched:

@@ -283,6 +283,39 @@ async def test_old_days_and_dropped_callers_leave_the_file(tmp_path: Path) -> No
     assert rows == [("context", 1), ("total", 1)]
 
 
+async def test_old_days_leave_the_file_of_an_engine_without_caps(tmp_path: Path) -> None:
+    await run(Counts(), tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        with database:
+            database.execute("UPDATE counts SET hour = '2026-01-01T09:00' WHERE scope = 'caller'")
+        store = CountStore(Counts(), tmp_path, lambda: False, write_seconds=0.01)
+        await store.start()
+        await until_scopes(database, "context", "total")
+        await store.close()
+
+
+async def test_old_days_leave_the_file_of_an_engine_without_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(Counts(), tmp_path)
+    monkeypatch.setattr(firewall_store, "EXPIRE_SECONDS", 0.01)
+    store = CountStore(Counts(), tmp_path, lambda: True, write_seconds=0.01)
+    await store.start()
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        await until_scopes(database, "caller", "context", "total")
+        monkeypatch.setattr(firewall_store, "_oldest", lambda: "2999-01-01")  # days later
+        await until_scopes(database)
+    await store.close()
+
+
+async def until_scopes(database: sqlite3.Connection, *scopes: str) -> None:
+    """Wait until the file has the counts of these scopes alone."""
+    query = "SELECT DISTINCT scope FROM counts ORDER BY scope"
+    async with asyncio.timeout(10):
+        while [scope for (scope,) in database.execute(query)] != [*scopes]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 async def test_without_caps_nothing_is_written(tmp_path: Path) -> None:
     await run(Counts(), tmp_path, wanted=False)
     assert not (tmp_path / FILE).exists()

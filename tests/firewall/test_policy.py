@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from pydantic import ValidationError
 
 from cordboard.config.sections.firewall import Firewall
 from cordboard.config.tools.entry import TransferDestination
-from cordboard.firewall.counts import Used
+from cordboard.firewall.counts import Counts, Used
 from cordboard.firewall.policy import (
     NO_PRICE,
     Act,
@@ -121,8 +123,10 @@ def test_a_number_that_is_dialled_must_be_readable_open_and_of_an_allowed_countr
         ("1", "ok"), ("1234#", "ok"), ("*", "ok"), ("#", "ok"), ("##", "ok"), ("1w2w3", "ok"),
         ("*72", "keys.code"), ("#31#4722123456", "keys.code"), ("*w72", "keys.code"),
         ("**9", "keys.code"), ("*21*82900000#", "keys.code"),
-        ("w*72", "keys.code"), ("0047829w00000", "keys.number"), ("9*004782900000#", "keys.number"),
-        ("82900000", "keys.number"),
+        ("w*72", "keys.code"), ("1*72", "keys.code"), ("12##9", "keys.code"), ("1#w5", "keys.code"),
+        ("*A", "keys.code"), ("1*", "ok"), ("12#*", "ok"),
+        ("0047829w00000", "keys.number"), ("9*004782900000#", "keys.code"),
+        ("004782900000#", "keys.number"), ("82900000", "keys.number"),
         ("982900000", "keys.number"), ("0004782900000", "keys.number"),
         ("22123456", "ok"), ("", "keys.unreadable"),
         ("1,2", "keys.unreadable"), ("\u0661", "keys.unreadable"), ("12345678901", "keys.longest"),
@@ -136,6 +140,30 @@ def test_keys_are_no_codes_and_dial_no_shut_number(keys: str, judged: str) -> No
 def test_a_code_can_be_opened_exactly() -> None:
     assert rule(KeysAct("*72"), send_digits={"codes": ["*72"]}) == "ok"
     assert rule(KeysAct("*721"), send_digits={"codes": ["*72"]}) == "keys.code"
+    assert rule(KeysAct("1*72"), send_digits={"codes": ["*72"]}) == "keys.code"
+    assert rule(KeysAct("*72", ("1",)), send_digits={"codes": ["*72"]}) == "ok"
+    assert rule(KeysAct("1", ("*72",)), send_digits={"codes": ["*72"]}) == "keys.code"
+
+
+@pytest.mark.parametrize(
+    ("sendings", "judged"),
+    [
+        (("*", "72"), "keys.code"), (("*", "w", "72"), "keys.code"),
+        (("1", "*", "72"), "keys.code"),
+        (("##", "004782", "900000"), "keys.code"), (("1234#", "5"), "keys.code"),
+        (("47829", "00000"), "keys.number"), (("1", "829", "00000"), "keys.number"),
+        (tuple("004782900000"), "keys.number"),
+        (("1", "2", "1234#"), "ok"), (("1", "22123456"), "ok"), (("1", "*"), "ok"),
+        (("w", "w"), "ok"),
+    ],
+)  # fmt: skip
+def test_keys_are_judged_with_those_sent_before(sendings: tuple[str, ...], judged: str) -> None:
+    *before, last = sendings
+    assert rule(KeysAct(last, tuple(before)), country="NO") == judged
+
+
+def test_keys_sent_before_are_not_counted_as_keys_of_one_sending() -> None:
+    assert rule(KeysAct("12", ("12",)), send_digits={"longest": 2}) == "ok"
 
 
 CAPS = {
@@ -486,3 +514,32 @@ def test_no_text_becomes_a_dialled_number_that_is_not_open(text: str, home: str 
 def test_a_mistake_is_refused(rules: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Firewall.model_validate(rules)
+
+
+@pytest.fixture
+def oslo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine in Oslo."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Oslo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("oslo")
+@pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25", "2026-06-01"])
+@pytest.mark.parametrize("zone", ["", "Europe/Oslo"])
+def test_a_day_begins_at_midnight_also_when_the_clock_changes(day: str, zone: str) -> None:
+    here = policy(**({"zone": zone} if zone else {})).now().tzinfo
+    midnight = datetime.datetime.fromisoformat(day).replace(tzinfo=ZoneInfo("Europe/Oslo"))
+    counts = Counts()
+    for minutes in (-30, 0, 30):
+        began = midnight.astimezone(datetime.UTC) + datetime.timedelta(minutes=minutes)
+        counts.end(live := counts.begin("in", "", "demo", began.astimezone(here)), began)
+        assert live.began == began.timestamp()
+    for hours in range(1, 23):
+        now = midnight.astimezone(datetime.UTC) + datetime.timedelta(hours=hours)
+        there = now.astimezone(here)
+        assert (there.timestamp(), f"{there:%Y-%m-%d}") == (now.timestamp(), day)
+        assert there.replace(tzinfo=None) == now.astimezone(midnight.tzinfo).replace(tzinfo=None)
+        assert counts.used("in", "total", "", there).calls == 2

@@ -56,6 +56,11 @@ def add_everything(history: History) -> Path:
     ledger.with_suffix(".peaks").write_bytes(b"SOUNDOFVOICE")
     write_notes(ledger, Notes((Note("2026-11-21", "me", "quagmire"),), tags=("quagmire",)), "")
     ledger.with_name(f".{ID}.notes.json.123.tmp").write_text("quagm quagmire")
+    left = history.directory / "open" / "0a1b2c3d"  # by an engine that was killed
+    left.mkdir(parents=True)
+    (left / f"2026-11-20.{ID}.json").write_text(f'{{"caller_name": "Zebedee", "said": "{NUMBER}"}}')
+    (left / f".2026-11-20.{ID}.json.123.tmp").write_text('{"caller_name": "Zebedee"')
+    (left / "2026-11-20.other1.json").write_text("{}")
     jobs = PostCallFiles(history.directory / "post_call")
     jobs.prepare()
     job = PostCallJob(f"1-{ID}-1", ID, "demo", "local", 1, "crm", 1.0, 1.0, {"said": "xylophone"})
@@ -83,11 +88,13 @@ def test_an_erased_call_leaves_no_word_in_any_file(history: History) -> None:
     assert history.ids(text="xylophone") == [ID]
     erasure = Erasure(history.directory, history.store)
     plan = erasure.of_number(NUMBER)
-    assert len(plan.files) == 7
+    assert len(plan.files) == 9
     assert plan.refused == ("r1",)
     assert files_with(history.directory, *SECRETS), "a plan erases nothing"
     erasure.carry_out(plan)
     assert files_with(history.directory, *SECRETS) == []
+    assert not [path for path in history.directory.rglob("*") if ID in path.name]
+    assert (history.directory / "open" / "0a1b2c3d" / "2026-11-20.other1.json").exists()
     assert history.ids(text="xylophone") == []
     assert history.ids(number=NUMBER) == []
     assert history.ids(outcome="refused") == ["r2"]
@@ -291,7 +298,7 @@ def test_a_job_that_is_done_meanwhile_stops_no_erasure(
         certificate = erasure.carry_out(plan)
     assert not ledger.exists()
     kinds = [each.kind for each in certificate.calls[0].deleted]
-    assert sorted(kinds) == ["job", "ledger", "notes", "other", "peaks", "recording"]
+    assert sorted(kinds) == ["job", "ledger", "notes", *["other"] * 3, "peaks", "recording"]
 
 
 def test_a_running_call_is_not_erased(history: History) -> None:

@@ -262,7 +262,7 @@ def test_the_index_can_be_read_by_its_owner_only(tmp_path: Path) -> None:
         Told("a").write(tmp_path)
         Indexer(tmp_path, store).catch_up()
         files = sorted((tmp_path / "history").iterdir())
-        assert len(files) == 3  # with its log
+        assert len(files) == 4  # with its log and its lock
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o700
         store.close()
@@ -430,14 +430,18 @@ async def test_the_keeper_brings_the_index_up_to_date_on_request_or_says_why_not
         keeper.catch_up()
 
 
-def test_only_one_process_at_a_time_makes_the_index_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("act", ["recreate", "open"])
+def test_only_one_process_at_a_time_makes_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    """Of two that delete the file at once, one would go on with a file that has no name."""
+    """Of two that delete the file at once, one would go on with a file that has no name; and one
+    that finds no file would delete the log of another that has just made it."""
     Told("a").write(tmp_path)
     stores = [store_of(tmp_path) for _ in "ab"]
+    if act == "open":
+        shutil.rmtree(tmp_path / "history")
     entered = [threading.Event(), threading.Event()]
-    other = threading.Thread(target=stores[1].recreate)
+    other = threading.Thread(target=getattr(stores[1], act))
     overlapped: list[bool] = []
 
     def delete(path: Path) -> None:
@@ -450,7 +454,7 @@ def test_only_one_process_at_a_time_makes_the_index_anew(
         database_delete(path)
 
     monkeypatch.setattr("cordboard.history.database._delete", delete)
-    stores[0].recreate()
+    getattr(stores[0], act)()
     other.join()
     assert overlapped == [False]
     for store in stores:

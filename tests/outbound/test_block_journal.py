@@ -31,7 +31,7 @@ async def found(journal: BlockJournal) -> list[str]:
 
 async def test_no_change_is_missed_however_soon_it_follows_a_look(tmp_path: Path) -> None:
     path = tmp_path / "campaigns.db"
-    journal = BlockJournal(lambda: path)
+    journal = BlockJournal(path)
     assert await found(journal) == []
     with closing(CampaignStore(path)) as kept_open:
         for number in [f"+47220000{each:02}" for each in range(10)]:
@@ -61,7 +61,7 @@ async def test_a_file_that_nothing_was_written_to_is_not_opened_again(
     monkeypatch.setattr(blocks, "CampaignStore", Counted)
     with closing(CampaignStore(path)) as store:
         store.block(["+4722000001"])
-    journal = BlockJournal(lambda: path)
+    journal = BlockJournal(path)
     assert await found(journal) == ["+4722000001"]
     age(path)
     assert await found(journal) == []

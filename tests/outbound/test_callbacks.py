@@ -40,7 +40,7 @@ async def test_a_promise_is_kept_once_through_the_firewall(
     settings = CallbackSettings.model_validate(
         {"zone": zone, "hours": {"days": WEEK, "from": "09:00", "to": "16:00"}, "message": "Bye."}
     )
-    queue = CallbackQueue(lambda: path)
+    queue = CallbackQueue(path)
     assert not await queue.is_blocked(number)
     assert not path.exists(), "a question makes no file"
     promise = PromisedCall(number, "demo", now + timedelta(seconds=0.5), zone)
@@ -52,7 +52,7 @@ async def test_a_promise_is_kept_once_through_the_firewall(
         asyncio.get_running_loop().call_later(0.01, finished, result)
 
     policy = Policy(CONFIG.firewall)
-    book = PlacedCalls(lambda: path)
+    book = PlacedCalls(path)
     calls = OutboundCalls(lambda: CONFIG, place, lambda: policy, Counts(), queue.is_blocked, book)
     runner = CampaignRunner(lambda: path, calls, print, look_seconds=0.01)
     runner.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -13,10 +14,15 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from cordboard.calls.callbacks import local_now
+from cordboard.config.sections.outbound import Outbound
+from cordboard.firewall.policy import Policy
 from cordboard.outbound.campaigns import store as campaign_store
 from cordboard.outbound.campaigns.rows import Row
 from cordboard.outbound.campaigns.runner import CampaignRunner
-from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+from cordboard.outbound.campaigns.store import CALLBACKS, CampaignSettings, CampaignStore
+from cordboard.outbound.placed import PlacedCalls
+from cordboard.outbound.placing import OutboundCalls
 
 from .test_campaign_store import ALWAYS, running
 from .test_placing import NUMBERS, Town
@@ -37,7 +43,7 @@ async def campaigns(path: Path, town: Town) -> AsyncIterator[list[EventDict]]:
 
 
 async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - another thread writes
             await asyncio.sleep(0.01)
 
@@ -122,3 +128,87 @@ async def test_a_killed_engines_calls_are_settled_though_the_file_was_busy(
                 other.execute("COMMIT")
                 await until(lambda: len(town.dialled) == 1 and not town.calls.live)
         assert states(store) == [("done", "interrupted", 1), ("done", "answered", 1)]
+
+
+async def test_a_refusal_for_now_puts_the_campaign_off_and_no_promised_call_back(
+    tmp_path: Path,
+) -> None:
+    """Person by person, a large campaign would use the room of all looks up."""
+    path = tmp_path / "c.db"
+    town = Town(path, outgoing={"per_context": {"calls_per_day": 1}})
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", concurrency=1, **ALWAYS), people(3))
+        promised = Row(0, NUMBERS[3], "Europe/Oslo", {})
+        settings = CampaignSettings("plain", **ALWAYS)
+        async with campaigns(path, town):
+            await until(lambda: store.status("spring")[0]["waits"])
+            assert store.promise(f"{CALLBACKS}plain", settings, promised, 0.0)
+            await until(lambda: NUMBERS[3] in town.dialled)
+        waits = store.status("spring")[0]["waits"]
+        assert waits.startswith("not_now: cap.context")
+        assert sorted(states(store)) == [
+            ("done", "answered", 1), ("pending", "", 0), ("pending", "", 0),
+        ]  # fmt: skip
+        with closing(sqlite3.connect(path)) as file:
+            untouched = file.execute("SELECT count(*) FROM person WHERE not_before = 0").fetchone()
+        assert untouched == (1,), "one is called, one was refused, and the next was not asked for"
+
+
+async def test_a_refusal_of_one_number_puts_off_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    town = Town(path, outgoing={"per_caller": {"calls_per_day": 1}})
+    town.counts.begin("out", NUMBERS[0], "demo", local_now())
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", concurrency=1, **ALWAYS), people(3))
+        async with campaigns(path, town):
+            await until(lambda: len(town.dialled) == 2)
+    assert town.dialled == list(NUMBERS[1:3])
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
+async def test_people_and_numbers_are_kept_no_longer_also_while_calls_are_off(
+    tmp_path: Path, enabled: bool
+) -> None:
+    path, long_ago = tmp_path / "c.db", time.time() - 90 * 86_400
+    town = Town(path)
+    town.config = town.config.model_copy(
+        update={"outbound": Outbound(enabled=enabled, campaigns=path)}
+    )
+    policy = Policy(town.config.firewall)
+    calls = OutboundCalls(
+        lambda: town.config, town.place, lambda: policy, town.counts, town.is_blocked,
+        PlacedCalls(path),
+    )  # fmt: skip
+    with closing(CampaignStore(path)) as store, closing(sqlite3.connect(path)) as disk:
+        for name in ("spring", "Callbacks-old"):  # earlier versions took such a name
+            assert not list(store.add_people(store.add(name, CampaignSettings("demo")), people(1)))
+        store.block([NUMBERS[1]])
+        store.unblock(NUMBERS[1])
+        with disk:
+            disk.execute("UPDATE campaign SET created = ?", (long_ago,))
+            disk.execute("UPDATE block_change SET at = ?", (long_ago,))
+        runner = CampaignRunner(
+            lambda: path if enabled else None, calls, print,
+            keep_days=lambda: 30, look_seconds=0.01,
+        )  # fmt: skip
+        runner.start()
+        await until(lambda: not store.status())
+        await runner.close()
+        assert disk.execute("SELECT count(*) FROM block_change").fetchone() == (0,)
+        assert disk.execute("SELECT count(*) FROM person").fetchone() == (0,)
+
+
+async def test_a_reload_moves_no_campaigns(tmp_path: Path) -> None:
+    """The path waits for the next start (`config.changes`): else one part of the engine would look
+    here and another there."""
+    path, later = tmp_path / "c.db", tmp_path / "later.db"
+    town = Town(path)
+    found = [path]
+    runner = CampaignRunner(lambda: found[-1], town.calls, print, look_seconds=0.01)
+    found.append(later)
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+        runner.start()
+        await until(lambda: states(store) == [("done", "answered", 1)])
+    await runner.close()
+    assert not later.exists()

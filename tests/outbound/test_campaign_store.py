@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from cordboard.calls.outbound_order import OutboundResult
-from cordboard.errors import CampaignRefused
+from cordboard.errors import CampaignRefused, StoreUnavailable
+from cordboard.outbound.campaigns import store as store_module
 from cordboard.outbound.campaigns.rows import Row
-from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore
+from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore, forget_person
 from cordboard_testkit.child_process import start_child
 
 MONDAY_NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
@@ -146,6 +147,45 @@ def test_hours_concurrency_pause_and_the_do_not_call_list(tmp_path: Path) -> Non
         assert states["+4790000002"] == ("done", "do_not_call")
 
 
+def test_promised_call_backs_come_before_campaigns(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "c.db")) as store:
+        settings = CampaignSettings("demo", concurrency=3)
+        running(store, settings, people(1, 2, 3))
+        [promised] = people(9)
+        assert store.promise("callbacks-demo", settings, promised, MONDAY_NOON)
+        first = store.claim(2, MONDAY_NOON)
+        assert [each.number for each in first] == [promised.number, "+4790000001"]
+        assert not store.claim(1, MONDAY_NOON, {"spring"}), "it is put off"
+        assert [each.campaign for each in store.claim(1, MONDAY_NOON)] == ["spring"]
+
+
+@pytest.mark.parametrize("act", ["forget", "expire"])
+def test_what_is_still_in_the_log_is_not_called_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    path, log, number = tmp_path / "c.db", tmp_path / "c.db-wal", "+4790000001"
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.02)
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+        call(store, "answered")
+
+        def delete() -> None:
+            if act == "forget":
+                forget_person(path, number)
+            else:
+                store.expire(4e9)
+
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT number FROM person").fetchall() == [(number,)]
+            with pytest.raises(StoreUnavailable, match="still in its log"):
+                delete()
+            assert number.encode() in path.read_bytes() + log.read_bytes()
+            reader.execute("COMMIT")
+        delete()
+        assert number.encode() not in path.read_bytes() + log.read_bytes()
+
+
 def test_a_campaign_says_why_it_calls_nobody(tmp_path: Path) -> None:
     def waits(now: float = MONDAY_NOON) -> str:
         return str(store.status("spring", now)[0]["waits"])
@@ -242,8 +282,8 @@ def place(order, finished):
 
 async def main():
     policy = Policy(config.firewall)
-    blocked = CallbackQueue(lambda: folder / "c.db").is_blocked
-    book = PlacedCalls(lambda: folder / "c.db")
+    blocked = CallbackQueue(folder / "c.db").is_blocked
+    book = PlacedCalls(folder / "c.db")
     calls = OutboundCalls(lambda: config, place, lambda: policy, Counts(), blocked, book)
     runner = CampaignRunner(lambda: folder / "c.db", calls, print, look_seconds=0.01)
     runner.start()

@@ -80,7 +80,7 @@ async def test_what_was_refused_or_found_no_line_may_be_sent_again(tmp_path: Pat
 
 async def test_nothing_is_dialled_that_cannot_be_written_down(tmp_path: Path) -> None:
     town, file = Town(tmp_path / "c.db"), tmp_path / "c.db"
-    assert await PlacedCalls(lambda: file).begin(str(uuid.uuid4()), "demo")
+    assert await PlacedCalls(file).begin(str(uuid.uuid4()), "demo")
     with closing(sqlite3.connect(file)) as disk:
         disk.execute(
             "CREATE TRIGGER full BEFORE INSERT ON placed BEGIN"
@@ -95,7 +95,7 @@ async def test_nothing_is_dialled_that_cannot_be_written_down(tmp_path: Path) ->
 
 async def test_the_newest_calls_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placed, "MOST_CALLS", 3)
-    book = PlacedCalls(lambda: tmp_path / "c.db")
+    book = PlacedCalls(tmp_path / "c.db")
     ids = [str(uuid.uuid4()) for _ in range(5)]
     for each in ids:
         assert await book.begin(each, "demo")
@@ -138,7 +138,7 @@ async def test_a_call_of_another_engine_lives_until_that_engine_is_gone(tmp_path
 async def test_an_end_that_the_disk_refused_is_written_later(tmp_path: Path) -> None:
     file = tmp_path / "c.db"
     town, other = Town(file), Town(file)
-    assert await PlacedCalls(lambda: file).begin(str(uuid.uuid4()), "demo")
+    assert await PlacedCalls(file).begin(str(uuid.uuid4()), "demo")
     with closing(sqlite3.connect(file)) as disk:
         disk.execute(
             "CREATE TRIGGER full BEFORE UPDATE ON placed BEGIN"
@@ -252,7 +252,7 @@ def place(order, finished):
     loop.call_later(0.005, finished, OutboundResult(order.call_id, "answered", "", "human", 20))
 
 async def main():
-    policy, path = Policy(config.firewall), lambda: folder / "c.db"
+    policy, path = Policy(config.firewall), folder / "c.db"
     blocked, book = CallbackQueue(path).is_blocked, PlacedCalls(path)
     calls = OutboundCalls(lambda: config, place, lambda: policy, Counts(), blocked, book)
     for line in (folder / "requests.txt").read_text().splitlines():
@@ -277,7 +277,7 @@ async def test_a_killed_engine_calls_no_number_twice_when_all_is_sent_again(
         command = [sys.executable, str(tmp_path / "engine.py"), str(tmp_path)]
         engine = await start_child(command, folder=tmp_path, output=tmp_path / "log.txt")
         before, until = len(dialled.read_text().split()), time.monotonic() + 60
-        wanted = before + dice.randint(5, 14)
+        wanted = min(before + dice.randint(5, 14), len(requests) - 4)
         while len(dialled.read_text().split()) < wanted:
             assert time.monotonic() < until, (tmp_path / "log.txt").read_text()
             await asyncio.sleep(0.002)
@@ -285,7 +285,7 @@ async def test_a_killed_engine_calls_no_number_twice_when_all_is_sent_again(
         await engine.wait()
     called = Counter(dialled.read_text().split())
     assert max(called.values()) == 1, called.most_common(3)
-    book = PlacedCalls(lambda: tmp_path / "c.db")
+    book = PlacedCalls(tmp_path / "c.db")
     for call_id, number in requests.items():
         try:
             state = await book.find(call_id)

@@ -196,6 +196,29 @@ def test_data_is_searched_at_any_depth() -> None:
     assert "4111" not in str(call.data(deep))
 
 
+def test_numbers_of_data_go_as_the_same_digits_in_texts_do() -> None:
+    call = CallRedaction(
+        Redactor(["card", "nl_bsn", "phone"], {"order": "88####", "shop": "KD-##"})
+    )
+    card = 4111111111111111
+    assert call.data([card, float(card), 111222333, 882001, 882001.0, {"n": 882002}]) == [
+        "[card]", "[card]", "[nl_bsn]", "[order]", "[order]", {"n": "[order]"},
+    ]  # fmt: skip
+    same = [card + 1, -card, 882, 12882001, 0.5, 882001.5, 1e300, float("inf"), 10**40, True]
+    assert call.data(same) is same
+    times = {"at": 1_795_284_000, "ms": 1_795_284_000_123, "took": 12345678, "ok": True}
+    assert call.data(times) is times
+
+
+def test_a_number_that_was_removed_before_goes_from_data_too() -> None:
+    call = CallRedaction(Redactor(["phone"]))
+    assert call.data({"phone": 91234567}) == {"phone": 91234567}, "it may be an amount"
+    assert call.text("Call me at 912 34 567") == "Call me at [phone]"
+    assert call.data({"phone": 91234567, "so_far": 912345.0, "other": 91234568}) == {
+        "phone": "[number]", "so_far": "[number]", "other": 91234568,
+    }  # fmt: skip
+
+
 def test_what_is_not_searched_is_not_written() -> None:
     call = CallRedaction(Redactor(["card"]))
     clean = call.data({"a": "x" * 49_990, "b": "4111 1111 1111 1111", "c": "later"})

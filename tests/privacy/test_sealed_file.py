@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cordboard import private_files
 from cordboard.errors import KeyUnusable
 from cordboard.privacy.master_key import CallKeys, decode_key
 from cordboard.privacy.sealed_file import PLAIN, CallSeal, Vault, head_in
@@ -27,6 +29,10 @@ def vault(folder: Path, master: bytes = MASTER, *old: bytes) -> Vault:
 def sealed(writes: list[tuple[int, bytes]], seal: CallSeal = SEAL) -> bytes:
     head, records = seal.begin("ledger")
     return head + b"".join(records.record(offset, content) for offset, content in writes)
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def appended(pieces: list[bytes]) -> list[tuple[int, bytes]]:
@@ -129,6 +135,55 @@ def test_a_new_master_key_takes_over(tmp_path: Path) -> None:
     assert vault(keys, OTHER).plain(content) == b"the words"
     with pytest.raises(KeyUnusable):
         vault(keys, MASTER).plain(content)
+
+
+def test_a_new_master_key_that_is_interrupted_leaves_no_copy_of_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault(tmp_path).keep(SEAL)
+
+    def interrupted(_descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            list(vault(tmp_path, OTHER, MASTER).rewrap())
+    assert vault(tmp_path).seal_by(SEAL.key_id).key == SEAL.key
+    assert vault(tmp_path).erase(SEAL.key_id)
+    assert files(tmp_path) == []
+
+
+def test_an_erasure_deletes_the_copies_that_a_killed_command_has_left(tmp_path: Path) -> None:
+    keys = vault(tmp_path)
+    keys.keep(SEAL)
+    keys.keep(CallSeal("01" + "0" * 30, SEAL.key))
+    (key,) = tmp_path.rglob(f"{SEAL.key_id}.key")
+    (other,) = set(files(tmp_path)) - {key}
+    left = key.with_name(f".{key.name}.4711.tmp")
+    for _ in range(2):  # the key may be gone already
+        left.write_bytes(other.read_bytes())
+        assert keys.erase(SEAL.key_id)
+        assert files(tmp_path) == [other]
+    assert not keys.erase(SEAL.key_id)
+
+
+def test_a_key_that_is_erased_while_it_gets_a_new_master_key_stays_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault(tmp_path).keep(SEAL)
+    erasing = threading.Thread(target=vault(tmp_path).erase, args=(SEAL.key_id,))
+    replace = private_files.replace
+
+    def replace_late(path: Path, content: bytes, *, sync: bool = False) -> None:
+        erasing.start()
+        erasing.join(0.5)  # the erasure has to wait for us: it cannot end before
+        replace(path, content, sync=sync)
+
+    monkeypatch.setattr(private_files, "replace", replace_late)
+    assert [*vault(tmp_path, OTHER, MASTER).rewrap()] == [(SEAL.key_id, "")]
+    erasing.join()
+    assert files(tmp_path) == []
 
 
 def test_master_keys_are_base64_or_hex() -> None:

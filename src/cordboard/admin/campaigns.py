@@ -201,7 +201,8 @@ async def new_campaign(ask: Ask) -> NewCampaignMade:
             broken.append(LineLeftOut(line=line.line, problem=line.problem))
 
     def work() -> CampaignMade:
-        return make_campaign(config, body.name, settings, body.zone, _lines(body.csv), leave_out)
+        path, lines = ask.services.outbound.campaigns, _lines(body.csv)
+        return make_campaign(path, config, body.name, settings, body.zone, lines, leave_out)
 
     if reading.locked():
         headers = {"Retry-After": "5"}
@@ -244,7 +245,7 @@ async def cancel_campaign(ask: Ask) -> Done:
 async def export_results(ask: Ask) -> Response:
     """Export everybody of a campaign as CSV, with the end of the last call."""
     name, personal = ask.params["campaign"], _sees_numbers(ask)
-    path = ask.services.config().outbound.campaigns
+    path = ask.services.outbound.campaigns
 
     def rows() -> Iterator[bytes]:
         with closing(CampaignStore(path)) as store:

@@ -152,6 +152,9 @@ class RecordedCall(Gives):
     live: bool
     personal: bool
     """False: numbers are masked and words left out, as the caller lacks the grant `personal`."""
+    you: str
+    """The caller's name in the notes of this call: `otto`, and `otto@a` if the call is on another
+    node than a, where otto is signed in."""
     recording_kept_days: int | None = None
     """Days for which recordings of its context are kept by the configuration in force; 0: for ever.
     None if the context is not there any more."""
@@ -494,18 +497,20 @@ async def show_call(ask: Ask) -> RecordedCall:
     A running call is shown as far as it is. Of a refused offer there is only the row.
     """
     row: CallRow = ask.subject
-    personal, live = is_personal(ask), row.id in ask.services.calls()
+    personal, live, you = is_personal(ask), row.id in ask.services.calls(), ask.who.name
     if row.outcome == REFUSED:
         call = refused_offer(row if personal else masked_row(row))
-        return RecordedCall(call=call, live=False, personal=personal)
+        return RecordedCall(call=call, live=False, personal=personal, you=you)
     state = await from_disk(ask, _state, ledger_of(ask))
-    ask.unchanged(f"{state}-{personal:d}{live:d}")
+    ask.unchanged(f"{state}-{personal:d}{live:d}-{you.encode().hex()}")
     found = await call_on_disk(ask)
     call = await ask.services.run(found.record, personal=personal)
     call = replace(call, row=replace(call.row, node=row.node))
     context = ask.services.config().contexts.get(row.context)
     kept_days = context.recording.keep_days if context is not None else None
-    return RecordedCall(call=call, live=live, personal=personal, recording_kept_days=kept_days)
+    return RecordedCall(
+        call=call, live=live, personal=personal, you=you, recording_kept_days=kept_days
+    )
 
 
 def _state(ledger: Path) -> str:
@@ -668,7 +673,7 @@ async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run:
             caller = caller_of(of, config.firewall.country)
             ask.services.views.forget(of)
             forget_caller(config.admin.ui.data, caller)
-            forget_person(config.outbound.campaigns, caller)
+            forget_person(ask.services.outbound.campaigns, caller)
         proof = erasure.carry_out(plan, ask.who.name, number_removed=kind == "number")
         return plan, others, proof
 

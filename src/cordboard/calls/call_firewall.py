@@ -24,10 +24,17 @@ import structlog
 from cordboard.calls import events
 from cordboard.calls.call_usage import CallUsage, Leg, SpentOutlets
 from cordboard.calls.ledger import Ledger
+from cordboard.calls.outbound_order import CallbackBook
 from cordboard.calls.resumption import CallSoFar, EarlierUses, refusal
 from cordboard.config.schema import Config, Context
 from cordboard.config.sections.outbound import Outbound
-from cordboard.errors import CallerNotVerified, LineError, LineGone, TransferFailed
+from cordboard.errors import (
+    CallerNotVerified,
+    CampaignRefused,
+    LineError,
+    LineGone,
+    TransferFailed,
+)
 from cordboard.firewall.counts import Counts, Direction
 from cordboard.firewall.numbers import read_number
 from cordboard.firewall.policy import (
@@ -56,6 +63,13 @@ NEEDS_OPERATOR = (
 CALLER_GONE = "The caller has gone. It was not done."
 PIN_SECONDS = 15.0
 """Seconds until the first key of a PIN."""
+SAME_KEYS_SECONDS = 5.0
+"""Pause after which keys no longer belong to those before: after it Asterisk takes an extension as
+complete (`TIMEOUT(digit)`), and the menu of a machine has spoken in between."""
+MOST_SENT_KEYS = 64
+"""Sent keys that are remembered."""
+_KEY_SECONDS, _WAIT_SECONDS = 0.2, 0.5
+"""Length of a key with its pause, and of a `w`, as Asterisk sends them."""
 
 log = structlog.get_logger()
 
@@ -69,6 +83,32 @@ def sentences(config: Config) -> Iterator[str]:
         yield config.firewall.pin.prompt
     if config.firewall.callback is not None:
         yield config.firewall.callback.prompt
+
+
+class SentLately:
+    """The keys that were sent to the far side and may still be the beginning of the next ones."""
+
+    def __init__(self) -> None:
+        self._sendings: list[str] = []
+        self._until = 0.0
+        """Loop time at which the last of them has been sent: the line sends one after the other,
+        and does not wait for them."""
+
+    def before(self, at: float) -> tuple[str, ...]:
+        """Return the sendings that count at this loop time, the oldest first."""
+        if at - self._until > SAME_KEYS_SECONDS:
+            self._sendings.clear()
+        return tuple(self._sendings)
+
+    def add(self, keys: str, at: float) -> None:
+        """Note keys that are sent now."""
+        pressed = keys.replace("w", "")
+        waits = len(keys) - len(pressed)
+        self._until = max(self._until, at) + len(pressed) * _KEY_SECONDS + waits * _WAIT_SECONDS
+        if pressed:
+            self._sendings.append(pressed)
+        while sum(map(len, self._sendings)) > MOST_SENT_KEYS:
+            self._sendings.pop(0)
 
 
 class CallFirewall:
@@ -85,10 +125,12 @@ class CallFirewall:
         pre_call: Callable[[], Mapping[str, Any]],
         outbound: Outbound,
         now: Callable[[], datetime.datetime] | None = None,
+        blocks: CallbackBook | None = None,
     ) -> None:
         """`variables`: `caller_number` and `called_number` as the line gives them, and the channel
         variables. `pre_call()` returns the data of its results by their names. `outbound` says how
-        a number is reached. `now`: the policy's, if left out."""
+        a number is reached. `now`: the policy's, if left out. `blocks` has the do-not-call list;
+        None: there is none."""
         self._policy = policy
         self._counts = counts
         self._ledger = ledger
@@ -97,6 +139,7 @@ class CallFirewall:
         self._variables = variables
         self._pre_call = pre_call
         self._outbound = outbound
+        self._blocks = blocks
         self._now = now if now is not None else policy.now
         self.usage = CallUsage(policy, counts, ledger, metrics, context_name, self._now)
         """Counts the call, and all that leaves in it, for the caps."""
@@ -121,6 +164,7 @@ class CallFirewall:
         self._one_at_a_time = asyncio.Lock()
         self._line: CallLine | None = None
         self._earlier = EarlierUses()
+        self._sent = SentLately()
 
     def connect(self, line: CallLine, context: Context, specs: tuple[ToolSpec, ...]) -> None:
         """Connect the call's line; `specs` are the tools that its agent can see."""
@@ -245,8 +289,12 @@ class CallFirewall:
         return self.usage.leave(self._caller, trunk, tariff)
 
     def keys(self, keys: str) -> Decision:
-        """Judge keys for the far side."""
-        return self._judged(KeysAct(keys), "")
+        """Judge keys for the far side, together with those that were sent shortly before."""
+        at = asyncio.get_running_loop().time()
+        decision = self._judged(KeysAct(keys, self._sent.before(at)), "")
+        if decision.allowed:
+            self._sent.add(keys, at)
+        return decision
 
     def reads(self, number: str) -> str:
         """Return a number as it counts (`Policy.caller`); empty if it cannot be read."""
@@ -360,6 +408,8 @@ class CallFirewall:
             return "the place of the number holds none"
         if self._calls >= rules.calls:
             return "all calls to the caller's number are used up"
+        if why := await self._blocked(number):
+            return why
         trunk = self._outbound.trunk
         allowed = judge_dialling(self._policy, self._counts, number, trunk, self._context_name)
         if not allowed.allowed:
@@ -369,7 +419,9 @@ class CallFirewall:
         read = read_number(number, self._policy.rules.country)
         leg = self.usage.leave(number, trunk, self._policy.tariff("out", trunk, read))
         code = "".join(secrets.choice("0123456789") for _ in range(rules.digits))
-        wanted = KeysWanted(rules.digits, "#", first_timeout=PIN_SECONDS, secret=True, kept=False)
+        wanted = KeysWanted(
+            rules.digits, "#", first_timeout=PIN_SECONDS, secret=True, kept=False, early=False
+        )
         told, ways = rules.told.replace("{code}", ", ".join(code)), self._outbound
         ask = SecondPhoneAsk(
             number, ways.endpoint_of(number), (ways.caller_name, ways.caller_id),
@@ -385,6 +437,16 @@ class CallFirewall:
             return "a wrong code, or none, was entered"
         self._verified.add("callback")
         return ""
+
+    async def _blocked(self, number: str) -> str:
+        """Return why the do-not-call list keeps a number from being called; empty if it does
+        not."""
+        try:
+            blocked = self._blocks is not None and await self._blocks.is_blocked(number)
+        except CampaignRefused as error:  # in doubt no number is called
+            log.error("do_not_call_list_not_read", error=str(error))
+            return "the do-not-call list cannot be read"
+        return "the number is on the do-not-call list" if blocked else ""
 
 
 _KINDS: Mapping[type, str] = {ToolAct: "tool", TransferAct: "transfer", KeysAct: "keys"}

@@ -222,6 +222,7 @@ def _make_firewall(basis: CallBasis, ledger: Ledger, pre_call: PreCall) -> CallF
         {**offer.variables, **numbers},
         lambda: pre_call.data,
         basis.generation.config.outbound,
+        blocks=basis.services.callbacks,
     )
 
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import structlog
 
 from cordboard.calls.events import Ended, Gap
-from cordboard.calls.history import CallHistory, LedgerLine, parse_lines
+from cordboard.calls.history import CallHistory, LedgerLine, parse_lines, read
 from cordboard.calls.ledger_file import encode_event
 from cordboard.calls.open_calls import AbandonedCalls, abandoned
 from cordboard.calls.post_call.job import JobTaker, finished, jobs_of
@@ -34,10 +34,10 @@ log = structlog.get_logger()
 KILLED = "killed"
 ENGINE_KILLED = "engine_killed"
 
-IsAdopted: TypeAlias = Callable[[str], Awaitable[bool]]
+IsAdopted: TypeAlias = Callable[[str, int], Awaitable[bool]]
 
 
-async def _by_nobody(call_id: str) -> bool:
+async def _by_nobody(call_id: str, moves: int) -> bool:
     """Say that no other engine has the call: there is none."""
     return False
 
@@ -51,9 +51,9 @@ async def end_killed_calls(
     is_adopted: IsAdopted = _by_nobody,
 ) -> None:
     """End all such calls in a directory of calls. `contexts` are those in force; they define the
-    post-call steps. `is_adopted(call_id)` is True if another engine has taken the call over, even
-    if that has ended since; it raises `CordboardError` if that is not known now. Failures are
-    logged and left for the next start."""
+    post-call steps. `is_adopted(call_id, moves)` is True if another engine has taken the call over
+    after these moves from engine to engine, even if that has ended since; it raises
+    `CordboardError` if that is not known now. Failures are logged and left for the next start."""
     try:
         found = await asyncio.to_thread(lambda: list(abandoned(directory, vault)))
     except OSError as error:
@@ -98,8 +98,13 @@ async def _end(
 ) -> None:
     """End one call. Raises `OSError`, `CordboardError`, and other errors if the files do not hold a
     call."""
+    if await asyncio.to_thread(calls.has_no_ledger, file):
+        log.warning("killed_call_erased", file=file.name)
+        await asyncio.to_thread(file.unlink, missing_ok=True)
+        return
     ledger, call = await asyncio.to_thread(calls.read, file)
-    moved = call.kind == "call" and await is_adopted(call.call_id)
+    moves = len((await asyncio.to_thread(read, ledger, calls.vault)).adopted)
+    moved = call.kind == "call" and await is_adopted(call.call_id, moves)
     outcome = MOVED if moved else KILLED
     history, was_open = await asyncio.to_thread(end_ledger, ledger, calls.vault, outcome)
     if was_open:
@@ -107,7 +112,7 @@ async def _end(
         if call.kind == "call" and not moved:
             metrics.calls.killed(call.context, call.provider)
     context = contexts.get(call.context)
-    if history.outcome == MOVED:
+    if moved or history.outcome == MOVED:
         log.info("killed_call_moved", call_id=call.call_id)
     elif context is None:
         log.warning("killed_call_context_gone", call_id=call.call_id, context_name=call.context)
@@ -115,7 +120,7 @@ async def _end(
         written = await queue.put(jobs_of(finished(call, history), context.post_call))
         if not written:
             return  # the next start hands them over again
-    await asyncio.to_thread(file.unlink)
+    await asyncio.to_thread(file.unlink, missing_ok=True)  # the call may be erased meanwhile
 
 
 def end_ledger(path: Path, vault: Vault = PLAIN, outcome: str = KILLED) -> tuple[CallHistory, bool]:

@@ -16,6 +16,7 @@ import datetime
 import fcntl
 import glob
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -35,6 +36,8 @@ log = structlog.get_logger()
 FOLDER = "open"
 _LOCK = ".lock"
 _SUFFIX = ".json"
+_LEDGER = ".jsonl"
+_NAMED = re.compile(rf"(?P<day>\d{{4}}-\d\d-\d\d)\.(?P<stem>.+){re.escape(_SUFFIX)}")
 _UNFINISHED = "."
 """First character of a folder that is not locked yet."""
 
@@ -150,6 +153,14 @@ class AbandonedCalls:
             raise ValueError("its ledger is elsewhere")
         return ledger, call
 
+    def has_no_ledger(self, file: Path) -> bool:
+        """True if the ledger of a call is gone: the call was erased. Needs no key. Raises
+        `OSError`."""
+        found = _NAMED.fullmatch(file.name)
+        if found is None:
+            return False
+        return not (self._directory / found["day"] / f"{found['stem']}{_LEDGER}").exists()
+
     def remove(self) -> None:
         """Remove the folder if all its calls are done. Raises `OSError`."""
         _remove_if_empty(self._folder)
@@ -157,6 +168,15 @@ class AbandonedCalls:
     def release(self) -> None:
         """Release the lock."""
         os.close(self._lock)
+
+
+def files_of(directory: Path, ledger: Path) -> Iterator[Path]:
+    """Yield the files about a call in the folders of all engines, also those that a killed writer
+    has not finished."""
+    for folder in (directory / FOLDER).glob(f"[!{_UNFINISHED}]*"):
+        file = folder / _name(ledger)
+        yield file
+        yield from private_files.unfinished(file)
 
 
 def is_live(directory: Path, ledger: Path) -> bool:

@@ -70,7 +70,9 @@ def add(
     except OSError as error:
         raise CampaignRefused(f"{file} cannot be read: {error.strerror}") from None
     with lines:
-        made = make_campaign(load_config(config).config, name, settings, zone, lines, leave_out)
+        found = load_config(config).config
+        path = found.outbound.campaigns
+        made = make_campaign(path, found, name, settings, zone, lines, leave_out)
     print(
         f"{name}: {made.people} people, {made.left_out} lines left out; "
         f"cordboard campaign start {name}"
@@ -142,7 +144,9 @@ def results(
         Path | None, typer.Option("--output", "-o", help="A file; else standard output.")
     ] = None,
 ) -> None:
-    """Write everybody of a campaign as CSV, with the end of the last call."""
+    """Write everybody of a campaign as CSV, with the end of the last call. A file that is there is
+    not replaced."""
+    from cordboard.errors import CampaignRefused
     from cordboard.history.export import written
     from cordboard.outbound.campaigns.results import COLUMNS, result_row
     from cordboard.private_files import create
@@ -153,8 +157,14 @@ def results(
             for line in table:
                 print(line.decode(), end="")
             return
-        with os.fdopen(create(output), "wb") as file:
-            file.writelines(table)
+        try:
+            with os.fdopen(create(output), "wb") as file:
+                file.writelines(table)
+        except OSError as error:
+            why = f"cannot be written: {error.strerror or error}"
+            if isinstance(error, FileExistsError) and output.exists():
+                why = "is there already; name another file"
+            raise CampaignRefused(f"{output} {why}") from None
 
 
 @app.command("block")
@@ -200,8 +210,22 @@ def _numbers(given: list[str], config: Path) -> list[str]:
     written: list[str] = []
     for each in given:
         path = Path(each)
-        written += path.read_text("utf-8-sig").splitlines() if path.is_file() else [each]
+        written += _lines(path) if path.is_file() else [each]
     return numbers_to_block(written, text_at(config, ("firewall", "country")))
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a text. Raises `CampaignRefused`."""
+    from cordboard.errors import CampaignRefused
+
+    try:
+        return path.read_text("utf-8-sig").splitlines()
+    except OSError as error:
+        raise CampaignRefused(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        why = f"line {line}: not UTF-8; save the list as UTF-8"
+        raise CampaignRefused(f"{path}: {why}") from None
 
 
 def _store(config: Path, *, new: bool = False) -> CampaignStore:

@@ -25,6 +25,7 @@ _FIXED = (
     "audiosocket.port",
     "calls.directory",
     "calls.index",
+    "outbound.campaigns",
     "privacy.encryption",
     "cluster",
 )

@@ -13,6 +13,7 @@ from cordboard.config.section import Section
 
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
+"""A time of the day, such as 17:30."""
 
 
 class BusinessHours(Section):

@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from cordboard.config.call_variables import CALL_VARIABLES
-from cordboard.config.patterns import TIME_OF_DAY
+from cordboard.config.hours import TimeOfDay
 from cordboard.config.plugins import Reading
 from cordboard.config.sentences import Effort, Wording, read_sentence
 
@@ -83,8 +83,6 @@ Template = Annotated[str, AfterValidator(_check_template)]
 """A spoken text, with `{placeholders}`."""
 Texts = Annotated[tuple[Template, ...], BeforeValidator(_one_or_many)]
 """One text, or several that are used one after the other."""
-TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
-"""A time of the day, such as 17:30."""
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]
 Tool = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")]
 

@@ -12,6 +12,7 @@ the rule nor a limit.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -51,6 +52,9 @@ NOT_VERIFIED = "It was not done, because the caller could not be verified; tell 
 NO_PRICE = "no tariff has a price for it on this trunk"
 TRANSFER = "transfer"
 """The tool whose argument `destination` names a destination."""
+_CODE = re.compile(r"[*#][0-9A-D]")
+"""Keys that a telephone system may take for a code, wherever they stand. A `*` or `#` alone, or at
+the end of digits, is a key of a menu."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -75,6 +79,9 @@ class KeysAct:
     """Keys for the far side."""
 
     keys: str
+    before: tuple[str, ...] = ()
+    """Sendings that the far side may take for the beginning of `keys`, the oldest first. They were
+    allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +180,26 @@ def refused(rule: str, why: str, say: str = REFUSED) -> Decision:
     return Decision(False, rule, why, say)
 
 
+class _LocalZone(datetime.tzinfo):
+    """The zone of the machine, for any day: `astimezone()` gives the offset of one moment, with
+    which midnight is wrong on a day on which the clock changes."""
+
+    def utcoffset(self, at: datetime.datetime | None, /) -> datetime.timedelta | None:
+        return None if at is None else at.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, at: datetime.datetime | None, /) -> None:
+        """It is not known."""
+
+    def tzname(self, at: datetime.datetime | None, /) -> str | None:
+        return None if at is None else at.replace(tzinfo=None).astimezone().tzname()
+
+    def fromutc(self, at: datetime.datetime, /) -> datetime.datetime:
+        local = at.replace(tzinfo=datetime.UTC).astimezone()
+        here = local.replace(tzinfo=self)
+        # Of an hour that comes twice, the second one has a fold.
+        return here if here.utcoffset() == local.utcoffset() else here.replace(fold=1)
+
+
 class Policy:
     """The policy of one configuration."""
 
@@ -182,7 +209,7 @@ class Policy:
         self.rules = rules
         self._destinations = destinations or {}
         self._keys_codes = frozenset(rules.send_digits.codes)
-        self._zone = ZoneInfo(rules.zone) if rules.zone else None
+        self._zone = ZoneInfo(rules.zone) if rules.zone else _LocalZone()
         self._trunk_caps: dict[tuple[Direction, str], Caps] = {}
         for name, trunk in rules.trunks.items():
             self._trunk_caps["in", name] = _merged(rules.incoming.per_trunk, trunk.incoming)
@@ -190,10 +217,8 @@ class Policy:
         self._prices_leaving = any(tariff.direction == "out" for tariff in rules.tariffs)
 
     def now(self) -> datetime.datetime:
-        """Return the present time in the policy's zone."""
-        if self._zone is not None:
-            return datetime.datetime.now(self._zone)
-        return datetime.datetime.now().astimezone()
+        """Return the present time in the policy's zone; without one, in that of the machine."""
+        return datetime.datetime.now(self._zone)
 
     def decide(self, act: Act, facts: Facts) -> Decision:
         """Judge an act."""
@@ -448,12 +473,14 @@ class Policy:
             return refused("keys.unreadable", "not only keys of a telephone")
         if len(keys) > rules.send_digits.longest:
             return refused("keys.longest", "more keys than `send_digits.longest`")
-        pressed = keys.replace("w", "")
-        if len(pressed) > 1 and pressed[0] in "*#" and pressed[1:].strip("*#"):
+        joined = ["".join((*act.before[at:], keys)) for at in range(len(act.before) + 1)]
+        joined = [each.replace("w", "") for each in joined]
+        if _CODE.search(joined[0]):
             return refused(
                 "keys.code", "a code of a telephone system that `send_digits.codes` lacks"
             )
-        for run in _runs(pressed):
+        # A number may begin with any sending: the keys before it were for a menu.
+        for run in dict.fromkeys(run for each in joined for run in _runs(each)):
             number = read_number(run, rules.country)
             if number is not None and number.is_full and number.kind != "unknown":
                 decision = self._number(number, configured=True)

@@ -1,9 +1,10 @@
 """The counts of the firewall over a restart: a SQLite file, written once a second in a thread.
 
 A crash loses at most the last seconds. The file holds keyed digests of callers and their sums of
-today and the two days before, no number. A damaged file is set aside; then the counts begin at
-zero. If the disk refuses, or the file is busy, counting continues in memory, and reading and
-writing are tried again: nothing is written before the earlier counts are read.
+today and the two days before, no number; older ones are deleted with each write, and once a day
+where there is none, also while no cap is configured. A damaged file is set aside; then the counts
+begin at zero. If the disk refuses, or the file is busy, counting continues in memory, and reading
+and writing are tried again: nothing is written before the earlier counts are read.
 
 `forget_caller` works on the file, with or without an engine. A running engine finds the digest
 there when it writes next, and drops its own counts of that caller.
@@ -14,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +31,8 @@ from cordboard.firewall.counts import Counts, Key, Row, digest_of
 
 FILE = "firewall.sqlite3"
 WRITE_SECONDS = 1.0
+EXPIRE_SECONDS = 86_400.0
+"""Pause between two looks for rows that are kept no longer."""
 BUSY_SECONDS = 5.0
 """Longest wait for another program that has the file."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -40,6 +45,7 @@ CREATE TABLE IF NOT EXISTS counts (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS forgotten (name TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_EXPIRE = "DELETE FROM counts WHERE hour < ?"
 _FORGET = "DELETE FROM counts WHERE scope = 'caller' AND name IN (SELECT name FROM forgotten)"
 
 log = structlog.get_logger()
@@ -68,6 +74,7 @@ class CountStore:
         self._restored = False
         self._written_ns = 0
         """Time of the file's newest change that is known here."""
+        self._expire_at = -math.inf
         self._notes = True
         """Each row that is not in the file is noted as changed."""
         counts.expect_earlier()
@@ -98,6 +105,7 @@ class CountStore:
                 self._want()
                 if self.counts.changed or self.counts.dropped or await self._is_touched():
                     await self._write()
+                await self._expire()
                 self._trouble = ""
             except (OSError, sqlite3.Error) as error:
                 if str(error) != self._trouble:
@@ -132,15 +140,21 @@ class CountStore:
     async def _write(self) -> None:
         """Write the changed rows. Raises `OSError`, `sqlite3.Error`."""
         rows, gone = self.counts.take_rows()
-        # The day of the caps is that of the policy's zone, which may be a day away.
-        oldest = datetime.datetime.now().astimezone() - datetime.timedelta(days=2)
         try:
-            forgotten = await asyncio.to_thread(self._save, rows, gone, f"{oldest:%Y-%m-%d}")
+            forgotten = await asyncio.to_thread(self._save, rows, gone)
         except (OSError, sqlite3.Error):
             self.counts.not_written(rows, gone)
             raise
         for digest in forgotten:
             self.counts.forget(digest)
+
+    async def _expire(self) -> None:
+        """Delete what is kept no longer, once a day: of an engine without calls, or without caps,
+        nothing is written. Raises `OSError`, `sqlite3.Error`."""
+        now = time.monotonic()
+        if now >= self._expire_at:
+            await asyncio.to_thread(self._delete_old)
+            self._expire_at = now + EXPIRE_SECONDS
 
     # In threads.
 
@@ -163,7 +177,12 @@ class CountStore:
             return None, []
         return (bytes(salt[0]) if salt is not None else None), rows
 
-    def _save(self, rows: list[Row], gone: list[Key], oldest: str) -> list[str]:
+    def _delete_old(self) -> None:
+        if self._path.exists():
+            with closing(_open(self._path)) as database, database:
+                database.execute(_EXPIRE, (_oldest(),))
+
+    def _save(self, rows: list[Row], gone: list[Key]) -> list[str]:
         """Write, and return the digests of callers to be forgotten."""
         with closing(_open(self._path)) as database, database:
             known = database.execute("SELECT value FROM salt").fetchone()
@@ -174,7 +193,7 @@ class CountStore:
                 "DELETE FROM counts WHERE direction = ? AND scope = ? AND name = ?", gone
             )
             database.executemany("INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-            database.execute("DELETE FROM counts WHERE hour < ?", (oldest,))
+            database.execute(_EXPIRE, (_oldest(),))
             database.execute(_FORGET)
             forgotten = database.execute("SELECT name FROM forgotten").fetchall()
             database.execute("DELETE FROM forgotten")
@@ -200,6 +219,12 @@ def forget_caller(folder: Path, caller: str) -> None:
     except (OSError, sqlite3.Error) as error:
         message = f"the firewall's counts {path} cannot be changed: {error}"
         raise StoreUnavailable(message) from error
+
+
+def _oldest() -> str:
+    """Return the first day that is kept. The day of the caps is that of the policy's zone, which
+    may be a day away."""
+    return f"{datetime.datetime.now().astimezone() - datetime.timedelta(days=2):%Y-%m-%d}"
 
 
 def _open(path: Path) -> sqlite3.Connection:

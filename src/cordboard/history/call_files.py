@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from cordboard import private_files
+from cordboard.calls import open_calls
 from cordboard.calls.history import parse_lines
 from cordboard.calls.post_call.files import SUFFIX as JOB
 from cordboard.calls.recording.retention import PEAKS
@@ -59,6 +60,7 @@ def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
     if not content:  # it cannot be decrypted: the recording usually has its name
         found += [ledger.with_suffix(PEAKS), ledger.with_suffix(".wav")]
     found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
+    found += open_calls.files_of(directory, ledger)  # left by a killed engine
     found += _jobs(directory, call_ids(ledger, content), key_of_file(ledger))
     return [path for path in dict.fromkeys([*found, ledger]) if path.is_file()]
 

@@ -66,8 +66,9 @@ class IndexDatabase:
             engine = self._engine
             if engine is None or self._file_is_gone() or not self._is_ready(engine):
                 self._disconnect()
-                engine = self._connect()
-                self._publish(engine)
+                with self._alone():
+                    engine = self._connect()
+                    self._publish(engine)
             return self._name(engine)
 
     def recreate(self, *, take_over: bool = False) -> str:
@@ -161,8 +162,9 @@ class IndexDatabase:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other processes that make the file anew away: of two that delete it at once, one
-        would go on with a file that has no name. PostgreSQL has a lock of its own (`_create`)."""
+        """Keep other processes that make the file away: of two that delete it at once, one would go
+        on with a file that has no name, and a log that is left would be deleted under one that has
+        just made the file. PostgreSQL has a lock of its own (`_create`)."""
         if self.path is None:
             yield
             return
@@ -190,13 +192,14 @@ class IndexDatabase:
             return True
 
     def _connect(self) -> Engine:
+        """Connect, within `_alone`; create the file if it is missing."""
         if self.path is None:
             return _postgres(self.url)
         try:
             private_files.make_folder(self.path.parent)
             if not self.path.exists():
                 _delete(self.path)  # a log without its file
-                os.close(private_files.open_lock(self.path))
+                private_files.make_database(self.path)
             self._inode = self.path.stat().st_ino
         except OSError as error:
             raise self._not_made(error) from None

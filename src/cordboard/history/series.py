@@ -31,7 +31,6 @@ MOST_POINTS = 1_000
 MOST_LINES = 50
 """Lines of one answer; those with the fewest calls are left out."""
 HOUR_MS = 3_600_000
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 Step: TypeAlias = Literal["hour", "day", "week", "month", "whole"]
 STEPS: tuple[Step, ...] = ("hour", "day", "week", "month", "whole")

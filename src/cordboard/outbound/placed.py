@@ -49,8 +49,8 @@ Found = TypeVar("Found")
 class PlacedCalls:
     """Implements `placing.CallBook`. The file is opened for each act, in a thread."""
 
-    def __init__(self, path: Callable[[], Path]) -> None:
-        """`path` returns the campaigns' file."""
+    def __init__(self, path: Path) -> None:
+        """`path`: the campaigns' file."""
         self._path = path
         self._engine = secrets.token_hex(8)
         self._locks: dict[Path, int] = {}
@@ -59,7 +59,7 @@ class PlacedCalls:
 
     async def begin(self, call_id: str, context: str) -> bool:
         """See `CallBook.begin`."""
-        path = self._path()
+        path = self._path
 
         def work(database: sqlite3.Connection) -> bool:
             self._lock(path)
@@ -98,7 +98,7 @@ class PlacedCalls:
 
     async def find(self, call_id: str) -> OutboundResult | None:
         """See `CallBook.find`."""
-        path = self._path()
+        path = self._path
 
         def work(database: sqlite3.Connection) -> OutboundResult | None:
             row = _row(database, call_id)
@@ -120,14 +120,14 @@ class PlacedCalls:
             context: str = _row(database, call_id)["context"]
             return context
 
-        return await self._look(self._path(), call_id, work)
+        return await self._look(self._path, call_id, work)
 
     async def close(self) -> None:
         """See `CallBook.close`."""
         await asyncio.to_thread(self._unlock)
 
     async def _write(self, statement: str, *values: object) -> None:
-        await self._do(self._path(), lambda database: database.execute(statement, values))
+        await self._do(self._path, lambda database: database.execute(statement, values))
 
     async def _look(
         self, path: Path, call_id: str, act: Callable[[sqlite3.Connection], Found]

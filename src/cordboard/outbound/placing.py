@@ -124,6 +124,8 @@ class OutboundCalls:
         """`config` and `policy` return those in force; `counts` are of the firewall's caps;
         `is_blocked` looks into the do-not-call list; `book` has the single calls."""
         self._config = config
+        self.campaigns = config().outbound.campaigns
+        """The campaigns' file: that of the start, also after a reload."""
         self._place = place
         self._policy = policy
         self._counts = counts
@@ -353,7 +355,9 @@ class OutboundCalls:
                 break
         if not decision.allowed:
             reason = "not_now" if is_for_now(decision) else "not_allowed"
-            raise OutboundRefused(reason, f"{decision.rule}: {decision.why}")
+            of_number = decision.rule == "cap.caller"  # the callee is the caller of its caps
+            text = f"{decision.rule}: {decision.why}"
+            raise OutboundRefused(reason, text, of_number=of_number)
         return policy.caller(wanted.number)
 
     def _dialling(self, policy: Policy, number: str, context: str) -> Decision:

@@ -13,7 +13,6 @@ import base64
 import binascii
 import os
 import re
-import threading
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -51,30 +50,36 @@ def fingerprint(master: bytes) -> str:
     return sha256(b"cordboard master key\0" + master).hexdigest()[:16]
 
 
+def _erased(path: Path) -> bool:
+    """Delete a file. False if there is none. Raises `OSError`."""
+    try:
+        # What is deleted may stay on the disk: the content goes first.
+        with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:  # noqa: PTH123 - a descriptor
+            file.write(b"\0" * os.fstat(file.fileno()).st_size)
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 class CallKeys:
     """The folder of keys. May be used by several threads and processes."""
 
     def __init__(self, folder: Path, master: bytes | None, old: tuple[bytes, ...] = ()) -> None:
         """`master` encrypts new keys; without one, keys can only be deleted."""
         self.folder = folder
-        self._adding = threading.Lock()
         self._current = fingerprint(master) if master is not None else ""
         self._masters = {fingerprint(each): each for each in (*old, *([master] if master else []))}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs."""
-        return {name: value for name, value in vars(self).items() if name != "_adding"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _adding=threading.Lock())
 
     def add(self, key_id: str, key: bytes) -> None:
         """Store the key of a call, unless it is there; it is on the disk on return. Raises
         `OSError`."""
         path = self._path(key_id)
-        with self._adding:
+        private_files.make_folder(path.parent)
+        with private_files.alone(path.parent):
             if not path.exists():
-                private_files.make_folder(path.parent)
                 private_files.replace(path, self._wrapped(key_id, key), sync=True)
 
     def get(self, key_id: str) -> bytes:
@@ -89,36 +94,42 @@ class CallKeys:
             ) from None
 
     def erase(self, key_id: str) -> bool:
-        """Delete the key of a call: nothing can read its files any more. False if there is none.
-        Raises `OSError`."""
+        """Delete the key of a call, and all that a killed `rewrap` has left of it: nothing can read
+        the call's files any more. False if there is none. Raises `OSError`."""
         path = self._path(key_id)
+        erased = False
         try:
-            # What is deleted may stay on the disk: the content goes first.
-            with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:  # noqa: PTH123 - a descriptor
-                file.write(b"\0" * os.fstat(file.fileno()).st_size)
-                file.flush()
-                os.fsync(file.fileno())
-            path.unlink()
-        except FileNotFoundError:
+            with private_files.alone(path.parent):
+                for each in (*private_files.unfinished(path), path):
+                    erased |= _erased(each)
+        except FileNotFoundError:  # no folder
             return False
-        return True
+        return erased
 
     def rewrap(self) -> Iterator[tuple[str, str]]:
         """Encrypt all keys by the present master key; yield id and problem of each that an old one
         had encrypted, the problem empty if it is done. May be repeated. Raises `OSError`."""
         for path in sorted(self.folder.glob(f"??/*{_SUFFIX}")):
             try:
-                content = private_files.read(path, _LARGEST)
-                if orjson.loads(content).get("by") == self._current:
+                if not self._rewrapped(path):
                     continue
-                key = self._unwrapped(path.stem, content)
-                private_files.replace(path, self._wrapped(path.stem, key), sync=True)
             except FileNotFoundError:  # erased meanwhile
                 continue
             except (ValueError, KeyUnusable) as error:
                 yield path.stem, str(error)
             else:
                 yield path.stem, ""
+
+    def _rewrapped(self, path: Path) -> bool:
+        """Return False for a key that needs nothing. Raises `ValueError`, `KeyUnusable`, and
+        `OSError`."""
+        with private_files.alone(path.parent):  # else a key that is erased now would come back
+            content = private_files.read(path, _LARGEST)
+            if orjson.loads(content).get("by") == self._current:
+                return False
+            key = self._unwrapped(path.stem, content)
+            private_files.replace(path, self._wrapped(path.stem, key), sync=True)
+            return True
 
     def _path(self, key_id: str) -> Path:
         if not _ID.fullmatch(key_id):

@@ -36,6 +36,8 @@ _PAUSE_TEXTS = 2
 """Texts without digits, such as "Yes?", between two parts of one number."""
 _PAUSE_WORDS = 3
 """Words before the second part, such as "and then"."""
+_DIGITS_OF_NUMBERS: Final = 19
+"""Most digits of a number of JSON data that is looked at: a card has no more."""
 _PHONE = range(7, 16)
 """Digits of a telephone number: local ones of seven, and at most 15 by E.164."""
 
@@ -147,12 +149,13 @@ class Redactor:
             found += self._in_runs(text, runs_of(text) if runs is None else runs)
         return _merged(found) if found else found
 
-    def number(self, number: int) -> int | str:
-        """Return a number of JSON data, or its kind if its digits prove it."""
-        digits = str(number) if 0 <= number < 10**19 else ""
-        for kind in self._proven(digits):
-            return f"[{kind}]"
-        return number
+    def kind_of(self, digits: str) -> str:
+        """Return the kind of a number of JSON data: the pattern that its digits fit, or what they
+        prove; empty if it may stay. Nothing tells a telephone number from a time or an amount."""
+        for name, (_, spelled) in self._patterns.items():
+            if spelled.fullmatch(digits):
+                return name
+        return next(self._proven(digits), "")
 
     def _in_runs(self, text: str, runs: Iterable[Run]) -> Iterator[Span]:
         long = [run for run in runs if len(run.signs) >= _LEAST]
@@ -240,8 +243,8 @@ class CallRedaction:
             if self._left >= 0:
                 return self.text(value)
             return self.text(value[: max(0, self._left + len(value))]) + "[long]"
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self._redactor.number(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return self._number(value)
         if not isinstance(value, (dict, list, tuple)):
             return value
         if depth == 0:
@@ -251,6 +254,19 @@ class CallRedaction:
             return value if _same(made.items(), value.items()) else made
         items = [self.data(item, depth - 1) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+
+    def _number(self, number: float) -> float | str:
+        """Return a number of JSON data as it may be written; a whole one may be a card's, also as
+        `4111111111111111.0`."""
+        if not (0 <= number < 10**_DIGITS_OF_NUMBERS and number == int(number)):
+            return number
+        digits = str(int(number))
+        if kind := self._redactor.kind_of(digits):
+            if len(digits) >= _LEAST:
+                self._remember(digits)
+            return f"[{kind}]"
+        removed = self._removed.get(digits[:_LEAST], ())
+        return "[number]" if any(each.startswith(digits) for each in removed) else number
 
     def _remember(self, digits: str) -> None:
         self._removed.setdefault(digits[:_LEAST], set()).add(digits)

@@ -39,10 +39,6 @@ class ClusterAdministration:
         self._until = 0.0
 
     @property
-    def instance(self) -> str:
-        return self._member.instance
-
-    @property
     def node(self) -> str:
         return self._settings.node
 

@@ -156,7 +156,7 @@ class Engine:
         self._listeners = [] if listener is None else [listener]
         self.membership = self._join_cluster()
         self.cluster_config = self._follow_cluster(source, shared_config)
-        self._callbacks = CallbackQueue(lambda: self._config.outbound.campaigns)
+        self._callbacks = CallbackQueue(self._begun_with.outbound.campaigns)
         services = self._call_services()
         self._counts = self._make_count_store(services)
         self._share_limits(services)
@@ -236,7 +236,7 @@ class Engine:
             self.membership.share_limits(
                 services.counts,
                 lambda: self._config.firewall.has_caps,
-                lambda: self._config.outbound.campaigns,
+                self._begun_with.outbound.campaigns,
             )
 
     def _call_services(self) -> CallServices:
@@ -340,7 +340,7 @@ class Engine:
             lambda: self.reloader.generation.policy,
             services.counts,
             self._callbacks.is_blocked,
-            PlacedCalls(lambda: self._config.outbound.campaigns),
+            PlacedCalls(self._begun_with.outbound.campaigns),
         )
 
     def _make_view(self, provider_health: ProviderHealth) -> EngineHealth:

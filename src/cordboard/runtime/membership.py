@@ -166,9 +166,7 @@ class Membership:
         self._published: Standing | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def share_limits(
-        self, counts: Counts, has_caps: Callable[[], bool], campaigns: Callable[[], Path]
-    ) -> None:
+    def share_limits(self, counts: Counts, has_caps: Callable[[], bool], campaigns: Path) -> None:
         """Share limits with the other engines, from the start on; see `SharedLimits`."""
         self.limits = SharedLimits(
             self.member,

@@ -31,10 +31,10 @@ class SharedLimits:
         counts: Counts,
         live_calls: Callable[[], int],
         has_caps: Callable[[], bool],
-        campaigns: Callable[[], Path],
+        campaigns: Path,
     ) -> None:
         """`asterisk`: `host:port` of the engine's Asterisk; `live_calls()` returns the number of
-        its calls, `has_caps()` True if the firewall has any, `campaigns()` the campaigns' file."""
+        its calls, `has_caps()` True if the firewall has any, `campaigns`: the campaigns' file."""
 
         def sealed(bucket: Bucket) -> Bucket:
             return bucket if member.seal is None else SealedBucket(bucket, member.seal)

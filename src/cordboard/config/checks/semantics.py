@@ -8,6 +8,7 @@ off or whose program is missing): it runs, offers less, and `/ready` reports it.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ from cordboard.config.mcp import McpServer
 from cordboard.config.remote_url import url_problem
 from cordboard.config.schema import MEDIA_CODECS, Config, Context
 from cordboard.config.templates import prompt_names, prompt_problems
-from cordboard.config.yaml_document import Document, KeyPath
+from cordboard.config.yaml_document import Document, KeyPath, dotted
 from cordboard.errors import ConfigProblem
 
 Problems = Iterator[ConfigProblem]
@@ -117,11 +118,26 @@ def _nothing_called(
 
 
 def _ports(config: Config, document: Document) -> Problems:
-    health, audiosocket = config.health, config.audiosocket
-    if health.port and (health.host, health.port) == (audiosocket.host, audiosocket.port):
-        message = f"health.port and audiosocket.port are both {health.port}; expected two ports"
-        place = "audiosocket" if document.has(("audiosocket", "port")) else "health"
-        yield document.problem((place, "port"), message)
+    """Each listener needs a TCP port of its own."""
+    listeners: list[tuple[KeyPath, str, int]] = [
+        (("health", "port"), config.health.host, config.health.port),
+        (("audiosocket", "port"), config.audiosocket.host, config.audiosocket.port),
+    ]
+    if config.admin.ui.enabled:
+        listeners.append((("admin", "ui", "port"), config.admin.ui.host, config.admin.ui.port))
+    for one, other in itertools.combinations(listeners, 2):
+        path, host, port = one
+        if port and port == other[2] and _overlap(host, other[1]):
+            names = f"{dotted(path)} and {dotted(other[0])}"
+            place = other[0] if document.has(other[0]) else path
+            yield document.problem(place, f"{names} are both {port}; expected two ports")
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return True if two addresses to bind to cannot have the same port. `0.0.0.0` is every IPv4
+    address, `::` every IPv6 address."""
+    same_family = (":" in one) == (":" in other)
+    return one == other or (same_family and bool({"0.0.0.0", "::"} & {one, other}))  # noqa: S104
 
 
 def _codec(config: Config, document: Document) -> Problems:

@@ -21,13 +21,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from cordboard.config.hours import known_zone
+from cordboard.config.hours import Day, TimeOfDay, known_zone
 from cordboard.config.patterns import (
     COUNTRY,
     NUMBER_PATTERN,
     PLACE,
     SENT_KEYS,
-    TIME_OF_DAY,
     Name,
     ToolName,
 )
@@ -41,14 +40,12 @@ NumberClass: TypeAlias = Literal[
 StepUp: TypeAlias = Literal["none", "pin", "callback", "operator"]
 Tainted: TypeAlias = Literal["allow", "confirm", "refuse"]
 Attestation: TypeAlias = Literal["A", "B", "C"]
-Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 Country = Annotated[str, Field(pattern=COUNTRY)]
 """ISO 3166 code, two capital letters."""
 NumberPattern = Annotated[str, Field(pattern=NUMBER_PATTERN)]
 """A number in the international form, or the beginning of numbers with `*` behind it."""
 Place = Annotated[str, Field(pattern=PLACE)]
 """A value that a call knows, such as `caller_number` or `tools.find_customer.phone`."""
-TimeOfDay = Annotated[str, Field(pattern=TIME_OF_DAY)]
 
 
 class OpenHours(Section):
@@ -159,8 +156,8 @@ class SentKeys(Section):
     longest: int = Field(64, ge=1, le=64, description="Most keys of one sending.")
     codes: tuple[Annotated[str, Field(pattern=SENT_KEYS)], ...] = Field(
         (),
-        description="Sequences that may be sent although they begin with `*` or `#`, as codes of "
-        "telephone systems do; each one exactly.",
+        description="Sequences that may be sent although `*` or `#` is in front of digits, as in "
+        "codes of telephone systems; each one exactly.",
     )
 
 

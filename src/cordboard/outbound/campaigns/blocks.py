@@ -24,8 +24,8 @@ class BlockJournal:
     """Implements `cluster.shared_blocks.BlockBook`. The file is opened for each act, in a thread;
     it is made when another engine has blocked a number."""
 
-    def __init__(self, path: Callable[[], Path]) -> None:
-        """`path` returns the campaigns' file."""
+    def __init__(self, path: Path) -> None:
+        """`path`: the campaigns' file."""
         self._path = path
         self._all_sent: tuple[int, ...] = ()
         """The state of the file when nothing in it waited for the bus; see `_state`."""
@@ -53,14 +53,14 @@ class BlockJournal:
         await self._do(lambda store: store.take_blocks(changes))
 
     async def _exists(self) -> bool:
-        return await asyncio.to_thread(self._path().exists)
+        return await asyncio.to_thread(self._path.exists)
 
     async def _do(self, act: Callable[[CampaignStore], Found]) -> Found:
         return await asyncio.to_thread(self._work, act)
 
     def _unsent(self, most: int) -> Sequence[BlockChange]:
         """Asked each second: a file that has not been written since is not opened again."""
-        path = self._path()
+        path = self._path
         if not path.exists():
             return ()
         state = _state(path)
@@ -72,7 +72,7 @@ class BlockJournal:
 
     def _work(self, act: Callable[[CampaignStore], Found]) -> Found:
         try:
-            with closing(CampaignStore(self._path())) as store:
+            with closing(CampaignStore(self._path)) as store:
                 return act(store)
         except sqlite3.Error as error:
             raise CampaignRefused(f"the campaigns' file cannot be used: {error}") from error

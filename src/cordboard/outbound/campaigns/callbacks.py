@@ -31,13 +31,13 @@ class CallbackQueue:
     """Implements `calls.outbound_order.CallbackBook`. The file is opened for each act, in a thread:
     the runner has a connection of its own."""
 
-    def __init__(self, path: Callable[[], Path]) -> None:
-        """`path` returns the campaigns' file."""
+    def __init__(self, path: Path) -> None:
+        """`path`: the campaigns' file."""
         self._path = path
 
     async def is_blocked(self, number: str) -> bool:
         """See `CallbackBook.is_blocked`."""
-        if not await asyncio.to_thread(self._path().exists):
+        if not await asyncio.to_thread(self._path.exists):
             return False
         return await self._do(lambda store: store.is_blocked(number))
 
@@ -61,7 +61,7 @@ class CallbackQueue:
     async def _do(self, act: Callable[[CampaignStore], Found]) -> Found:
         def work() -> Found:
             try:
-                with closing(CampaignStore(self._path())) as store:
+                with closing(CampaignStore(self._path)) as store:
                     return act(store)
             except sqlite3.Error as error:
                 raise CampaignRefused(f"the campaigns' file cannot be used: {error}") from error

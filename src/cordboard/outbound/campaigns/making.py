@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
+from pathlib import Path
 
 from cordboard.calls.outbound_order import keys_problem
 from cordboard.config.schema import Config
@@ -34,6 +35,7 @@ class CampaignMade:
 
 
 def make_campaign(
+    path: Path,
     config: Config,
     name: str,
     settings: CampaignSettings,
@@ -41,7 +43,7 @@ def make_campaign(
     lines: Iterable[bytes],
     leave_out: Callable[[BrokenLine], None],
 ) -> CampaignMade:
-    """Make a campaign of the lines of a CSV file (`read_rows`).
+    """Make a campaign in the campaigns' file `path` of the lines of a CSV file (`read_rows`).
 
     `zone`: the time zone of numbers whose country has several, where a line names none. `leave_out`
     is called with each broken line; the other lines are taken. Raises `CampaignRefused`; then no
@@ -55,7 +57,7 @@ def make_campaign(
         left_out += 1
         leave_out(line)
 
-    with closing(CampaignStore(config.outbound.campaigns)) as store:
+    with closing(CampaignStore(path)) as store:
         variables = config.contexts[settings.context].variables
         found = _whole(read_rows(lines, variables, Policy(config.firewall).dialled, zone), broken)
         first = [*islice(found, 1)]  # a list without a head is refused before there is a campaign
@@ -87,7 +89,7 @@ def _check(config: Config, name: str, settings: CampaignSettings, zone: str) -> 
             "64 characters",
             "name",
         )
-    if name.startswith(CALLBACKS):
+    if name.lower().startswith(CALLBACKS):
         raise CampaignRefused(f"names with {CALLBACKS} are those of promised call-backs", "name")
     if settings.context not in config.contexts:
         known = ", ".join(config.contexts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import sqlite3
 import time
@@ -23,7 +24,7 @@ import structlog
 
 from cordboard import private_files
 from cordboard.calls.outbound_order import OutboundResult, PersonTaken
-from cordboard.errors import CampaignRefused, OutboundRefused
+from cordboard.errors import CampaignRefused, OutboundRefused, StoreUnavailable
 from cordboard.outbound.campaigns.store import CALLBACKS, RETRIED, CampaignStore, Claimed
 from cordboard.outbound.placing import CallWanted, OutboundCalls
 
@@ -34,10 +35,12 @@ LOOK_SECONDS = 1.0
 WRITE_SECONDS = 3.0
 """Time at the stop for writing the ends of calls."""
 PUT_OFF_SECONDS = 30.0
-"""Seconds until another try of a call for which there was no line or no room, or which the hours or
-caps of the firewall refused."""
+"""Seconds until another try of a campaign for whose call there was no line or no room, or which the
+hours or caps of the firewall refused: the next people would be refused, too."""
 EXPIRE_SECONDS = 86_400.0
-"""Pause between two looks for people who are kept no longer."""
+"""Pause between two looks for people and numbers that are kept no longer."""
+EXPIRE_AGAIN_SECONDS = 3_600.0
+"""Pause after which they are looked for again, if the file still had them in its log."""
 FOR_NOW = frozenset(
     ("busy", "no_line", "no_list", "not_now", "off", "unknown_context", "bad_request")
 )
@@ -76,17 +79,22 @@ class CampaignRunner:
         look_seconds: float = LOOK_SECONDS,
         claims: PersonClaims | None = None,
     ) -> None:
-        """`path` returns the campaigns' file; None while outbound calls are off. The file is read
-        only if it exists: `cordboard campaign add` makes it. `keep_days` returns the days for which
-        the people of a campaign that is over are kept; 0: until they are deleted. `claims`: those
-        of the cluster; None: this engine is alone."""
+        """`path` returns the campaigns' file; None while outbound calls are off. The file is that
+        of the start, and is read only if it exists: `cordboard campaign add` makes it. `keep_days`
+        returns the days for which the people of a campaign that is over are kept, also while
+        outbound calls are off; 0: until they are deleted. `claims`: those of the cluster; None:
+        this engine is alone."""
         self._path = path
+        self._file = path() or calls.campaigns
         self._calls = calls
         self._internal_error = internal_error
         self._keep_days = keep_days
-        self._expired_at = -EXPIRE_SECONDS
+        self._expire_at = -math.inf
         self._put_off = ""
         """The reason that the log has of calls that are put off."""
+        self._waiting: dict[str, float] = {}
+        """Campaign → loop time until which none of its people is called: a call was refused for
+        now."""
         self._look_seconds = look_seconds
         self._claims = claims
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-campaigns")
@@ -154,30 +162,48 @@ class CampaignRunner:
 
     async def _look(self) -> None:
         await self._write_rest()
-        path, room = self._path(), self._calls.room
-        if path is None or not room:
-            return
         await self._expire()
-        claims = deque(await self._work(self._claim, path, room))
+        room = self._calls.room
+        if self._path() is None or not room:
+            return
+        claims = deque(await self._work(self._claim, room, self._put_off_now()))
         store = self._store
         if store is None:
             return
         try:
             while claims and not self._stopping.is_set():
-                await self._call(store, claims.popleft())
+                claimed = claims.popleft()
+                if claimed.campaign in self._waiting:  # since a moment ago
+                    put_off = self._back(store, claimed.call_id, PUT_OFF_SECONDS)
+                    await self._write(claimed.call_id, put_off)
+                else:
+                    await self._call(store, claimed)
         finally:  # else they would wait for the next start
             for left in claims:
                 self._unwritten[left.call_id] = self._back(store, left.call_id)
 
     async def _expire(self) -> None:
-        """Delete the people who are kept no longer, once a day."""
-        days, now = self._keep_days(), time.monotonic()
-        if not days or self._store is None or now - self._expired_at < EXPIRE_SECONDS:
+        """Delete what is kept no longer, once a day."""
+        now = time.monotonic()
+        if now < self._expire_at:
             return
-        expired = await self._work(self._store.expire, time.time() - 86_400 * days)
-        self._expired_at = now
+        days = self._keep_days()
+        before = time.time() - 86_400 * days if days else None
+        try:
+            expired = await self._work(self._expired, before)
+        except StoreUnavailable as error:
+            log.warning("campaigns_not_deleted", error=str(error))
+            self._expire_at = now + EXPIRE_AGAIN_SECONDS
+            return
+        self._expire_at = now + EXPIRE_SECONDS
         if expired:
             log.info("campaigns_deleted", campaigns=expired, keep_days=days)
+
+    def _put_off_now(self) -> frozenset[str]:
+        """Return the campaigns that are put off."""
+        now = asyncio.get_running_loop().time()
+        self._waiting = {name: until for name, until in self._waiting.items() if until > now}
+        return frozenset(self._waiting)
 
     async def _call(self, store: CampaignStore, claimed: Claimed) -> None:
         """Write the attempt, then place the call. Raises `sqlite3.Error`: nothing was placed."""
@@ -205,7 +231,8 @@ class CampaignRunner:
             await self._calls.place(wanted, written=True)
         except OutboundRefused as error:
             if error.reason in FOR_NOW:
-                await self._put(store, claimed.call_id, f"{error.reason}: {error}")
+                why = f"{error.reason}: {error}"
+                await self._put(store, claimed, why, alone=error.of_number)
             else:
                 refused = OutboundResult(claimed.call_id, "refused", str(error))
                 await self._write(refused.call_id, partial(store.finish, refused, time.time()))
@@ -221,7 +248,7 @@ class CampaignRunner:
         call_id = claimed.call_id
         result = await self._calls.ended(call_id)
         if result.outcome == "refused":  # by the engine: it is busy, or stops
-            await self._put(store, call_id, f"refused: {result.reason}")
+            await self._put(store, claimed, f"refused: {result.reason}")
             await self._not_dialled(claimed)
             return
         now, settings = time.time(), claimed.settings
@@ -241,7 +268,7 @@ class CampaignRunner:
         try:
             taken = await claims.take(claimed.campaign, claimed.number)
         except CampaignRefused as error:
-            await self._put(store, claimed.call_id, str(error))
+            await self._put(store, claimed, str(error))
             return None
         if taken.state == "later":
             put_off = self._back(store, claimed.call_id, taken.seconds)
@@ -264,12 +291,18 @@ class CampaignRunner:
         engine's."""
         return None if claimed.campaign.startswith(CALLBACKS) else self._claims
 
-    async def _put(self, store: CampaignStore, call_id: str, why: str) -> None:
-        """Put a call off, and log a new reason once."""
+    async def _put(
+        self, store: CampaignStore, claimed: Claimed, why: str, *, alone: bool = False
+    ) -> None:
+        """Put a campaign off, or this call `alone`, and log a new reason once."""
         if why != self._put_off:
             log.warning("campaign_waits", reason=why)
         self._put_off = why
-        await self._write(call_id, self._back(store, call_id, PUT_OFF_SECONDS, why))
+        if not alone:
+            until = asyncio.get_running_loop().time() + PUT_OFF_SECONDS
+            self._waiting[claimed.campaign] = until
+        back = self._back(store, claimed.call_id, PUT_OFF_SECONDS, why)
+        await self._write(claimed.call_id, back)
 
     @staticmethod
     def _back(
@@ -306,13 +339,23 @@ class CampaignRunner:
             loop.run_in_executor(self._thread, lambda: work(*args, **kwargs))
         )
 
-    def _claim(self, path: Path, room: int) -> list[Claimed]:
+    def _expired(self, before: float | None) -> int:
+        """Delete what is kept no longer, also where the file is not open, because outbound calls
+        are off. Raises `CampaignRefused` and `StoreUnavailable`."""
+        if self._store is not None:
+            return self._store.expire(before)
+        if not self._file.exists():
+            return 0
+        with contextlib.closing(CampaignStore(self._file)) as store:
+            return store.expire(before)
+
+    def _claim(self, room: int, put_off: frozenset[str]) -> list[Claimed]:
         """Open the file if it is there and free. Raises `CampaignRefused`."""
         if self._store is None:
-            if not path.exists():
+            if not self._file.exists():
                 return []
-            self._take(path)
-        return self._store.claim(room, time.time()) if self._store is not None else []
+            self._take(self._file)
+        return self._store.claim(room, time.time(), put_off) if self._store is not None else []
 
     def _take(self, path: Path) -> None:
         try:

@@ -19,7 +19,7 @@ import math
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,6 +41,7 @@ RETRIED = ("busy", "no_answer", "unavailable", "failed")
 """Outcomes after which another attempt is made."""
 CALLBACKS = "callbacks-"
 """Beginning of the names of campaigns with promised call-backs."""
+_IS_PROMISED = f"name GLOB '{CALLBACKS}*'"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS campaign (
@@ -364,15 +365,24 @@ class CampaignStore:
     def forget(self, number: str) -> int:
         """Delete a number in E.164, its plus sign left out or not, from all campaigns, with its
         attempts and variables, and return how often it was there. A call that is being made goes
-        on, without a result here. The do-not-call list keeps the number, which it protects."""
+        on, without a result here. The do-not-call list keeps the number, which it protects. Raises
+        `StoreUnavailable` if the number is still in the log: repeat it."""
         number = f"+{number.removeprefix('+')}"
         with self._transaction():
             of_number = "IN (SELECT id FROM person WHERE number = ?)"
             self._db.execute(f"DELETE FROM attempt WHERE person {of_number}", (number,))  # noqa: S608
             deleted = self._db.execute("DELETE FROM person WHERE number = ?", (number,))
             self._db.execute("DELETE FROM block_change WHERE number = ? AND blocked = 0", (number,))
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has the number, too
+        self._empty_log()
         return deleted.rowcount
+
+    def _empty_log(self) -> None:
+        """Empty the write-ahead log, which has deleted numbers, too. Raises `StoreUnavailable`."""
+        busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise StoreUnavailable(
+                "the campaigns' file is in use; what was deleted is still in its log"
+            )
 
     def status(self, name: str = "", now: float | None = None) -> list[dict[str, Any]]:
         """Return state, settings and counts of one campaign, or of all, the oldest first. `people`
@@ -466,12 +476,17 @@ class CampaignStore:
                 " reason = 'engine_killed' WHERE state = 'dialling'"
             ).rowcount
 
-    def claim(self, most: int, now: float) -> list[Claimed]:
-        """Claim up to `most` people whose call is due now (Unix time), campaign by campaign."""
+    def claim(self, most: int, now: float, put_off: Collection[str] = ()) -> list[Claimed]:
+        """Claim up to `most` people whose call is due now (Unix time), campaign by campaign,
+        promised call-backs first: they would wait behind a large campaign for ever. The campaigns
+        named in `put_off` are left out."""
         claimed: list[Claimed] = []
         with self._transaction():
-            running = "SELECT * FROM campaign WHERE state = 'running' ORDER BY id"
+            order = f"ORDER BY {_IS_PROMISED} DESC, id"
+            running = f"SELECT * FROM campaign WHERE state = 'running' {order}"  # noqa: S608
             for campaign in self._db.execute(running).fetchall():
+                if campaign["name"] in put_off:
+                    continue
                 settings = _settings(campaign["settings"])
                 room = min(most - len(claimed), settings.concurrency - self._busy(campaign["id"]))
                 if room > 0:
@@ -591,25 +606,32 @@ class CampaignStore:
                  result.outcome, result.answer, result.reason, found["id"]),
             )  # fmt: skip
 
-    def expire(self, before: float) -> int:
-        """Delete campaigns with their people, and return how many: those without a call
-        since a Unix time, unless they run and have people who wait for a call. Of promised
-        call-backs, which are never over, people who were called before it are deleted."""
+    def expire(self, before: float | None) -> int:
+        """Delete what is kept no longer. Numbers that were taken off the do-not-call list long ago;
+        and, unless `before` is None, campaigns with their people: those without a call since that
+        Unix time, unless they run and have people who wait for a call. Of promised call-backs,
+        which are never over, people who were called before it are deleted. Return how many
+        campaigns were. Raises `StoreUnavailable` if they are still in the log: repeat it."""
+        with self._transaction():
+            self._forget_unblocked()
+        deleted = 0 if before is None else self._expire_campaigns(before)
+        self._empty_log()
+        return deleted
+
+    def _expire_campaigns(self, before: float) -> int:
         old = self._db.execute(
-            "SELECT id FROM campaign WHERE max(created, touched) < ? AND name NOT LIKE ?"
+            f"SELECT id FROM campaign WHERE max(created, touched) < ? AND NOT {_IS_PROMISED}"  # noqa: S608
             " AND NOT (state = 'running' AND EXISTS (SELECT 1 FROM person"
             " WHERE campaign = campaign.id AND person.state != 'done'))",
-            (before, f"{CALLBACKS}%"),
+            (before,),
         ).fetchall()
         for row in old:
             while self._delete("campaign = ?", row["id"]) == BATCH:
                 pass
             self._db.execute("DELETE FROM campaign WHERE id = ?", (row["id"],))
         called = "state = 'done' AND not_before < ? AND campaign IN (SELECT id FROM campaign"
-        while self._delete(f"{called} WHERE name LIKE '{CALLBACKS}%')", before) == BATCH:
+        while self._delete(f"{called} WHERE {_IS_PROMISED})", before) == BATCH:
             pass
-        if old:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return len(old)
 
     def _delete(self, where: str, value: float) -> int:
