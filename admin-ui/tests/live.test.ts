@@ -1,7 +1,7 @@
 // The live feed: rows from frames, and a socket that goes on where it was cut off.
 import { describe, expect, it } from "vitest";
 
-import { type LiveRow, type Rows, takeRows } from "../src/app/live-calls.ts";
+import { callsOnOthers, type LiveRow, type Rows, takeRows } from "../src/app/live-calls.ts";
 import { type LiveFrame, LiveSocket, type SocketEvents } from "../src/app/live-socket.ts";
 
 const row = (call_id: string, more: Partial<LiveRow> = {}) =>
@@ -23,11 +23,31 @@ describe("rows", () => {
     expect([...came.keys()]).toEqual(["b", "c"]);
   });
 
+  it("stay if the call ended elsewhere and has a row again in the same frame", () => {
+    const moved = takeRows(start, frame({ rows: [{ ...row("a", { turn: 5 }) }], gone: ["a"] }));
+    expect(moved.get("a")).toEqual(row("a", { turn: 5 }));
+    const after = takeRows(moved, frame({ rows: [{ call_id: "a", turn: 6 }] }));
+    expect(after.get("a")).toEqual(row("a", { turn: 6 }));
+  });
+
   it("are forgotten at a restart, and are the same map if nothing changed", () => {
     const again: Rows = takeRows(start, frame({ snapshot: [row("z")], restart: true }));
     expect([...again.keys()]).toEqual(["z"]);
     expect(takeRows(start, frame({ rows: [], gone: [] }))).toBe(start);
   });
+});
+
+it("counts the own calls that began on another configuration", () => {
+  const began = { node: "a", config: "c7", test: false };
+  const rows = [
+    row("1", began),
+    row("2", { ...began, config: "b2" }),
+    row("3", { ...began, config: "b2", node: "b" }),
+    row("4", { ...began, config: "b2", test: true }),
+    row("5", { ...began, config: "" }),
+  ];
+  expect(callsOnOthers(rows, "a", "c7e1")).toBe(1);
+  expect(callsOnOthers([row("6", { ...began, node: "", config: "b2" })], "", "c7e1")).toBe(1);
 });
 
 class Engine {
@@ -122,6 +142,22 @@ describe("the socket", () => {
     ]);
     engine.says({ seq: 44 });
     expect(told).toEqual(["live 0", "frame 41", "stale 100", "live 600", "frame 44"]);
+  });
+
+  it("is no more connecting after the second failure, and live once it is open", () => {
+    const engine = new Engine();
+    const { told } = engine.follow({ topic: "calls" });
+    engine.now = 100;
+    engine.line.events.closed(1006);
+    expect(told).toEqual([]);
+    engine.waits(500);
+    engine.line.events.closed(1006);
+    expect(told).toEqual(["stale 600"]);
+    engine.waits(1_000);
+    engine.line.events.opened();
+    engine.says({ seq: 1, snapshot: [] });
+    expect(told).toEqual(["stale 600", "live 1600", "frame 1"]);
+    expect(engine.line.sent).toEqual([{ op: "subscribe", id: 1, topic: "calls" }]);
   });
 
   it("waits longer after each failure, and not at all when told to hurry", () => {

@@ -2,6 +2,7 @@
 import { describe, expect, it, test } from "vitest";
 
 import { Refused } from "../src/api/client.ts";
+import { blockRest, MOST_AT_ONCE, type Taken } from "../src/pages/outbound/block-many.ts";
 import { faultsOf } from "../src/pages/outbound/faults.ts";
 import {
   type Day,
@@ -62,6 +63,60 @@ describe("a list", () => {
     expect(numbersIn(text)).toEqual(["+47 22 00 00 01", "22000002", "+4722000003"]);
     expect(numbersIn("112\n113")).toEqual(["112", "113"]);
     expect(numbersIn(" \n")).toEqual([]);
+  });
+});
+
+describe("a long list of numbers to block", () => {
+  const refusal = (status: number, retryAfter = 0) =>
+    new Refused(status, { code: "x", message: "x", at: [], request: "r" }, retryAfter);
+  const numbers = Array.from({ length: 2 * MOST_AT_ONCE + 1 }, (_, at) => `+47220${at}`);
+
+  /** Answers of the engine, one for each part; what happened. */
+  function engine(...answers: (number | Refused)[]) {
+    const happened: string[] = [];
+    return {
+      happened,
+      send: async (part: string[]) => {
+        happened.push(`send ${part.length} from ${part[0]}`);
+        const answer = answers.shift() ?? 0;
+        if (answer instanceof Refused) throw answer;
+        return answer;
+      },
+      onPart: () => {},
+      pause: async (seconds: number) => void happened.push(`wait ${seconds}`),
+    };
+  }
+
+  it("waits as long as the engine asks for, and goes on with the same part", async () => {
+    const taken: Taken = { numbers: new Set(), added: 0 };
+    const ways = engine(1_000, refusal(429, 7), 900, 1);
+    await blockRest(numbers, taken, ways);
+    expect(ways.happened).toEqual([
+      "send 1000 from +472200",
+      "send 1000 from +472201000",
+      "wait 7",
+      "send 1000 from +472201000",
+      "send 1 from +472202000",
+    ]);
+    expect([taken.numbers.size, taken.added]).toEqual([2_001, 1_901]);
+  });
+
+  it("goes on after what was taken, when it is mended and sent again", async () => {
+    const taken: Taken = { numbers: new Set(), added: 0 };
+    const wrong = [...numbers.slice(0, MOST_AT_ONCE), "Kari", ...numbers.slice(MOST_AT_ONCE)];
+    const refused = refusal(422);
+    await expect(blockRest(wrong, taken, engine(1_000, refused))).rejects.toBe(refused);
+    expect(taken.numbers.size).toBe(MOST_AT_ONCE);
+    const ways = engine(1_000, 1);
+    await blockRest(numbers, taken, ways);
+    expect(ways.happened).toEqual(["send 1000 from +472201000", "send 1 from +472202000"]);
+    expect(taken.added).toBe(2_001);
+  });
+
+  it("is given up at a refusal without a time, also of the pace", async () => {
+    const taken: Taken = { numbers: new Set(), added: 0 };
+    const refused = refusal(429);
+    await expect(blockRest(numbers, taken, engine(refused))).rejects.toBe(refused);
   });
 });
 

@@ -14,7 +14,7 @@ from tests.history.ledgers import Told
 from cordboard.accounts.audit import verify
 from cordboard.accounts.rights import Grant, Rights, Role
 from cordboard.admin import live_feed, other_engines
-from cordboard.admin.live import PROTOCOL
+from cordboard.admin.live import PROTOCOL, LiveRow
 from cordboard.admin.steering import PROTOCOL as LISTEN
 from cordboard.admin.table import ENDPOINTS
 from cordboard.admin.tickets import PREFIX
@@ -97,6 +97,25 @@ async def test_the_feed_has_rows_of_other_nodes_as_they_change(two: Neighbours) 
     await visit.leave()
 
 
+async def test_ready_frames_of_other_nodes_rows_are_kept_for_one_version_only(
+    two: Neighbours,
+) -> None:
+    two.a.add("vera", Role.VIEWER)
+    calls = begin(two.b, "far")
+    visit = await watching(two.a, "vera", topic="calls")
+    turn, seen, kept = 0, -1, []
+    while turn < 8:
+        frame = await visit.frame()
+        kept.append(len(two.a.services.feed._frames))
+        changed = [*frame.get("snapshot", ()), *frame.get("rows", ())]
+        seen = next((row["turn"] for row in changed if "turn" in row), seen)
+        if seen == turn:
+            turn += 1
+            calls.take("far", turn * 1_000, events.TurnEnded(turn, turn * 1_000))
+    assert max(kept) == 1
+    await visit.leave()
+
+
 async def test_a_call_that_moves_here_is_ours_and_one_that_leaves_is_theirs(
     two: Neighbours,
 ) -> None:
@@ -121,6 +140,46 @@ async def test_a_call_that_moves_here_is_ours_and_one_that_leaves_is_theirs(
     here.end("moving")
     live.refresh()
     assert await node() == ["b"]
+
+
+async def test_a_call_that_comes_here_is_not_gone_in_the_frame_that_has_it(
+    two: Neighbours,
+) -> None:
+    two.a.add("vera", Role.VIEWER)
+    calls = begin(two.b, "moving")
+    visit = await watching(two.a, "vera", topic="calls")
+    frame = await visit.frame()
+    while "moving" not in json.dumps(frame):
+        frame = await visit.frame()
+    begin(two.a, "moving")
+    live = two.a.services.feed.live
+    live.take_elsewhere("b-1", {}, gone=["moving"])  # before we have made a row of it
+    frame = await visit.frame()
+    assert (frame["rows"][0]["node"], frame["gone"]) == ("a", [])
+    calls.end("moving")
+    here = Calls(two.a, two.a.audit.path.parent)
+    here.end("moving")
+    while not frame["gone"]:
+        frame = await visit.frame()
+    assert frame["gone"] == ["moving"]
+    await visit.leave()
+
+
+async def test_an_engine_that_gets_a_call_shows_the_others_all_of_its_fields(
+    two: Neighbours,
+) -> None:
+    begin(two.b, "moving")
+    await two.a.services.others.look()
+    live = two.a.services.feed.live
+    seen = live.version
+    assert live.changes(seen - 1, Rights(), own=True) == ([], [])
+    begin(two.a, "moving")
+    live.refresh()
+    changes = live.changes(seen, Rights(), own=True)
+    assert changes is not None
+    (row,), gone = changes
+    assert (row["call_id"], row["node"], row["context"], gone) == ("moving", "a", "demo", [])
+    assert row.keys() == LiveRow.model_fields.keys()
 
 
 async def test_words_go_to_the_node_that_has_the_call_and_both_audits_name_the_other(
@@ -168,6 +227,12 @@ async def test_a_refusal_of_the_other_node_comes_back_as_it_is(two: Neighbours) 
     call.state = CallState.ENDING
     over = await browser.post("/calls/far/hangup")
     assert (over.status_code, code(over)) == (409, "ended")
+    lines = two.a.entries()
+    assert [(line["action"], line["result"]) for line in lines] == [
+        (f"call.{act}", result)
+        for act in ("hint", "transfer", "hangup") for result in ("done", "failed")
+    ]  # fmt: skip
+    assert lines[1]["detail"] == {"of": lines[0]["seq"], "why": "this agent cannot take notes"}
 
 
 async def test_a_node_that_is_gone_is_a_refusal_and_our_calls_go_on(two: Neighbours) -> None:
@@ -324,6 +389,44 @@ async def test_the_cluster_is_shown_and_a_node_drained(two: Neighbours) -> None:
     assert two.a.admission.draining_since is not None
 
 
+async def test_a_limited_scope_sees_the_number_of_its_own_calls_in_the_cluster(
+    two: Neighbours,
+) -> None:
+    two.a.add("vera", Role.VIEWER)
+    two.a.add("sally", Role.VIEWER, (), ("sales",))
+    for room, call_id, context in (
+        (two.a, "1", "demo"), (two.a, "2", "sales"), (two.b, "3", "demo"), (two.b, "4", "demo"),
+    ):  # fmt: skip
+        begin(room, call_id, context)
+
+    async def counts(name: str) -> list[tuple[int | None, int | None]]:
+        nodes = (await two.a.browser(name).get("/cluster")).json()["nodes"]
+        return [(each["live_calls"], each["free_slots"]) for each in nodes]
+
+    assert await counts("vera") == [(1, 7), (1, 7)], "as the leases have it"
+    assert await counts("sally") == [(1, None), (0, None)]
+    begin(two.b, "5", "sales")
+    await until(lambda: two.a.services.feed.live.elsewhere("5") is not None)
+    assert await counts("sally") == [(1, None), (1, None)]
+    two.door_b.cut_off()
+    await until(lambda: two.a.services.others.problem("b-1") != "")
+    assert await counts("sally") == [(1, None), (None, None)]
+
+
+async def test_the_number_of_calls_of_an_engine_that_has_not_answered_is_unknown(
+    two: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_engines, "LOOK_SECONDS", 0.01)
+    two.a.add("sally", Role.VIEWER, (), ("sales",))
+
+    async def silent(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    two.door_b.take_requests(silent)
+    nodes = (await two.a.browser("sally").get("/cluster")).json()["nodes"]
+    assert [each["live_calls"] for each in nodes] == [0, None]
+
+
 async def test_an_engine_alone_says_so(room: Room) -> None:
     room.add("adam", Role.ADMIN)
     browser = room.browser("adam")
@@ -344,6 +447,30 @@ async def test_nobody_looks_and_nothing_is_followed(
     others = two.a.services.others
     await until(lambda: not others._followers)
     await until(lambda: two.b.services.feed._viewers == set())
+
+
+async def test_a_person_can_remove_a_note_of_theirs_from_a_call_of_another_node(
+    two: Neighbours,
+) -> None:
+    two.b.on_record, two.a.on_record = [Told("far")], [Told("near")]
+    two.a.add("otto", Role.OPERATOR)
+    two.b.add("otto", Role.OPERATOR)
+    browser, namesake = two.a.browser("otto"), two.b.browser("otto")
+    for call_id, you in (("near", "otto"), ("far", "otto@a")):
+        given = {"revision": "", "notes": [{"text": "Call back."}]}
+        assert (await browser.ask("PUT", f"/calls/{call_id}/notes", given)).status_code == 200
+        answer = await browser.get(f"/calls/{call_id}")
+        shown = answer.json()
+        (note,) = shown["call"]["notes"]["notes"]
+        assert (shown["you"], note["by"]) == (you, you)
+    given = {"revision": shown["call"]["notes_revision"], "notes": []}
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert (await browser.get("/calls/far", headers=tag)).status_code == 304
+    theirs = await namesake.get("/calls/far", headers=tag)
+    assert (theirs.json()["you"], theirs.json()["call"]["notes"]["notes"]) == ("otto", [note])
+    refused = await namesake.ask("PUT", "/calls/far/notes", given)
+    assert (refused.status_code, code(refused)) == (403, "not_yours")
+    assert (await browser.ask("PUT", "/calls/far/notes", given)).status_code == 200
 
 
 async def test_the_history_of_another_node_is_asked_for_and_its_calls_are_found_by_id(

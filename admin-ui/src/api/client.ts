@@ -10,11 +10,14 @@ export type Refusal = components["schemas"]["Error"]["error"];
 export class Refused extends Error {
   readonly status: number;
   readonly refusal: Refusal;
+  /** Seconds after which the same request may be taken; 0 if the answer names none. */
+  readonly retryAfter: number;
 
-  constructor(status: number, refusal: Refusal) {
+  constructor(status: number, refusal: Refusal, retryAfter = 0) {
     super(refusal.message);
     this.status = status;
     this.refusal = refusal;
+    this.retryAfter = retryAfter;
   }
 }
 
@@ -30,7 +33,8 @@ export function connect(origin = "", key = "") {
   client.use({
     async onResponse({ response }) {
       if (response.ok || response.status === 304) return;
-      throw new Refused(response.status, await refusalOf(response));
+      const seconds = Number(response.headers.get("Retry-After"));
+      throw new Refused(response.status, await refusalOf(response), seconds || 0);
     },
   });
   return client;

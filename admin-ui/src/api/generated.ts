@@ -3255,11 +3255,15 @@ export interface components {
             region: string;
             /**
              * Free Slots
-             * @description Calls that it would take now; 0 while it drains.
+             * @description Calls that it would take now; 0 while it drains. Null for a scope of some contexts, as it
+             *     tells the number of all calls.
              */
-            free_slots: number;
-            /** Live Calls */
-            live_calls: number;
+            free_slots: number | null;
+            /**
+             * Live Calls
+             * @description Within the caller's scope; null if that is limited and the calls cannot be seen.
+             */
+            live_calls: number | null;
             /** Draining */
             draining: boolean;
             /**
@@ -5291,7 +5295,7 @@ export interface components {
             enabled: boolean;
             /**
              * Live
-             * @description Outbound calls now.
+             * @description Outbound calls now, within the caller's scope.
              */
             live: number;
             /** Max Calls */
@@ -5877,6 +5881,12 @@ export interface components {
              * @description False: numbers are masked and words left out, as the caller lacks the grant `personal`.
              */
             personal: boolean;
+            /**
+             * You
+             * @description The caller's name in the notes of this call: `otto`, and `otto@a` if the call is on another
+             *     node than a, where otto is signed in.
+             */
+            you: string;
             /**
              * Recording Kept Days
              * @description Days for which recordings of its context are kept by the configuration in force; 0: for ever.

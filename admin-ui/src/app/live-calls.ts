@@ -16,11 +16,21 @@ export function takeRows(rows: Rows, frame: LiveFrame): Rows {
   const gone = frame.gone ?? [];
   if (changed.length === 0 && gone.length === 0) return rows;
   const after = new Map(rows);
+  for (const id of gone) after.delete(id);
   for (const fields of changed as Partial<LiveRow>[]) {
     const id = fields.call_id ?? "";
     // The first frame with a call has all of its fields.
     after.set(id, { ...after.get(id), ...fields } as LiveRow);
   }
-  for (const id of gone) after.delete(id);
   return after;
+}
+
+/**
+ * The number of a node's calls that began on another configuration than the one of this digest.
+ * Other nodes have files of their own. A test may run a draft, which is no older version.
+ */
+export function callsOnOthers(rows: readonly LiveRow[], node: string, digest: string): number {
+  return rows.filter(
+    (row) => row.node === node && row.config && !row.test && !digest.startsWith(row.config),
+  ).length;
 }

@@ -12,7 +12,10 @@ export interface TopicOf {
   level?: "debug" | "info" | "warning" | "error";
 }
 
-/** How a topic stands: `since` is when it came into that state, ms since 1970. */
+/**
+ * How a topic stands: `since` is when it came into that state, ms since 1970. It is `connecting`
+ * until the first frame, or until the second failure to connect, and `stale` while it is cut off.
+ */
 export interface TopicState {
   state: "connecting" | "live" | "stale" | "refused" | "over";
   since: number;
@@ -145,10 +148,12 @@ export class LiveSocket {
     const wasOpen = this.#open;
     this.#drop();
     for (const each of this.#topics.values()) {
-      if (each.state.state === "live") this.#stand(each, "stale");
+      const { state } = each.state;
+      // One failure may be an engine that is just starting.
+      const givenUp = state === "connecting" && this.#failures > 0;
+      if (state === "live" || givenUp) this.#stand(each, "stale");
       // With other rights it may be allowed.
-      if (each.state.state === "refused" && code === RIGHTS_CHANGED)
-        this.#stand(each, "connecting");
+      if (state === "refused" && code === RIGHTS_CHANGED) this.#stand(each, "connecting");
     }
     const isOther = code === SESSION_OVER || code === RIGHTS_CHANGED;
     if (isOther || !wasOpen) this.#around.sessionChanged();

@@ -26,7 +26,7 @@ class CallsStore {
   readonly #lookers = new Set<() => void>();
   #end: (() => void) | null = null;
   #rows: Rows = new Map();
-  #shown: LiveCalls = { rows: [], ...START };
+  #shown: LiveCalls = { rows: [], known: false, ...START };
 
   constructor(socket: LiveSocket) {
     this.#socket = socket;
@@ -41,7 +41,7 @@ class CallsStore {
           const rows = takeRows(this.#rows, frame);
           if (rows === this.#rows) return;
           this.#rows = rows;
-          this.#show({ ...this.#shown, rows: [...rows.values()] });
+          this.#show({ ...this.#shown, rows: [...rows.values()], known: true });
         },
         state: (state) => this.#show({ ...this.#shown, ...state }),
       },
@@ -65,6 +65,8 @@ class CallsStore {
 export interface LiveCalls extends TopicState {
   /** The oldest first. */
   rows: readonly LiveRow[];
+  /** False before the first frame: there may be calls. */
+  known: boolean;
 }
 
 const Context = createContext<{ socket: LiveSocket; calls: CallsStore } | null>(null);

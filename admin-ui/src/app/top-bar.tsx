@@ -12,7 +12,9 @@ import { Time } from "../parts/time.tsx";
 import { words } from "../words/shell.ts";
 import { keyOf, type Schema, useGet, useSend } from "./api.ts";
 import { useLiveCalls, useTopic } from "./live.ts";
+import { callsOnOthers } from "./live-calls.ts";
 import type { TopicState } from "./live-socket.ts";
+import { useNodes } from "./pages.ts";
 import { useMay, useSession } from "./session.ts";
 import { chooseTheme, chosenTheme, THEMES } from "./theme.ts";
 
@@ -97,7 +99,7 @@ function EngineLight() {
 
 const VERSION_LOOK_MS = 30_000;
 
-/** Which configuration is in force, since when, by whom, and the calls that began on others. */
+/** Which configuration is in force here, since when, by whom, and our calls that began on others. */
 function Version() {
   const { data } = useGet(
     "/api/v1/config/versions",
@@ -105,12 +107,10 @@ function Version() {
     { refetchInterval: VERSION_LOOK_MS, enabled: useMay("config.read") },
   );
   const { rows } = useLiveCalls();
+  const node = useNodes().find(({ own }) => own)?.node ?? ""; // as in the rows of an engine alone
   const version = data?.versions.find((each) => each.in_force);
   if (version === undefined) return null;
-  // A test may run a draft, which is no older version.
-  const older = rows.filter(
-    ({ config, test }) => config && !test && !version.digest.startsWith(config),
-  ).length;
+  const older = callsOnOthers(rows, node, version.digest);
   return (
     <Link
       to="/contexts"

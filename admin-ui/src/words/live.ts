@@ -70,7 +70,7 @@ export const words = {
   order: "Order",
   orders,
   clear: "Clear filters",
-  connecting: "Connecting to the live feed…",
+  unreached: "The live feed cannot be reached; it is tried again by itself.",
   none: "No call at this moment",
   noneHint: "Calls appear here by themselves. Place one, spoken by this machine:",
   history: "Earlier calls",

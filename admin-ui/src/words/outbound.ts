@@ -256,7 +256,11 @@ export const words = {
     blockMany: (count: number) =>
       count === 1 ? "Block 1 number" : `Block ${count.toLocaleString()} numbers`,
     before: (count: number) =>
-      `${count.toLocaleString()} numbers before these have been taken. Mend the list and send it again: what is on the list already does no harm.`,
+      `${count.toLocaleString()} numbers have been taken. Mend the list and send it again: it goes on after them.`,
+    stopped: (count: number, of: number) =>
+      `${count.toLocaleString()} of ${of.toLocaleString()} numbers are on the list; the rest was not sent`,
+    sending: (count: number, of: number, wait: number) =>
+      `${count.toLocaleString()} of ${of.toLocaleString()} taken${wait > 0 ? `; the engine takes more in ${wait} s` : ""}`,
     list: "Do-not-call list",
     label: "Do-not-call list, the newest first",
     since: "Since",

@@ -43,7 +43,7 @@ from cordboard.admin.endpoint import (
     Scope,
     Takes,
 )
-from cordboard.admin.forwarding import Bridge, answer_of
+from cordboard.admin.forwarding import Bridge, answer_of, why_refused
 from cordboard.admin.guard import SAFE, WEBSOCKET, Arrival, Guard, joined
 from cordboard.admin.other_engines import Place
 from cordboard.admin.page import Page
@@ -268,7 +268,10 @@ class AdminApplication:
             return await ask.attempt.answer()
         if ask.elsewhere is not None:
             path = request.url.path.removeprefix(BASE)
-            return await answer_of(ask, path, request.url.query)
+            answer = await answer_of(ask, path, request.url.query)
+            if answer.status_code >= 400:
+                await ask.record_failure(why_refused(answer))
+            return answer
         given = await endpoint.does(ask)
         if endpoint.audit != UNRECORDED and not ask.recorded:
             raise RuntimeError(f"{endpoint.method} {endpoint.path} left no line in the audit")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cordboard.accounts.rights import Permission
-from cordboard.admin.cluster_door import ClusterDoor, NodeOrder
+from cordboard.admin.cluster_door import ClusterDoor, EngineSeen, NodeOrder
 from cordboard.admin.endpoint import UNRECORDED, Ask, Endpoint, Gives, Scope, Takes
+from cordboard.admin.other_engines import OtherEngines
 from cordboard.errors import ClusterError, NodeGone, RequestRefused
 
 
@@ -19,9 +20,11 @@ class ClusterNode(Gives):
     version: str
     labels: list[str]
     region: str
-    free_slots: int
-    """Calls that it would take now; 0 while it drains."""
-    live_calls: int
+    free_slots: int | None
+    """Calls that it would take now; 0 while it drains. Null for a scope of some contexts, as it
+    tells the number of all calls."""
+    live_calls: int | None
+    """Within the caller's scope; null if that is limited and the calls cannot be seen."""
     draining: bool
     asterisk: str
     """`host:port`; empty: none."""
@@ -71,7 +74,8 @@ async def show_cluster(ask: Ask) -> ClusterState:
     others = ask.services.others
     if others is None:
         return ClusterState(clustered=False, bus=None, nodes=[])
-    await others.door.look()
+    everywhere = ask.who.rights.everywhere
+    await (others.door.look() if everywhere else others.look())
     bus = others.door.bus
     return ClusterState(
         clustered=True,
@@ -85,8 +89,8 @@ async def show_cluster(ask: Ask) -> ClusterState:
                 version=each.version,
                 labels=list(each.labels),
                 region=each.region,
-                free_slots=each.free_slots,
-                live_calls=each.live_calls,
+                free_slots=each.free_slots if everywhere else None,
+                live_calls=each.live_calls if everywhere else _covered(ask, others, each),
                 draining=each.draining,
                 asterisk=each.asterisk,
                 started_at=each.started_at,
@@ -97,6 +101,16 @@ async def show_cluster(ask: Ask) -> ClusterState:
             for each in others.door.engines()
         ],
     )
+
+
+def _covered(ask: Ask, others: OtherEngines, engine: EngineSeen) -> int | None:
+    """Return the number of an engine's calls within the caller's scope; None if unknown."""
+    rights, services = ask.who.rights, ask.services
+    if engine.own:
+        return sum(rights.covers(call.context_name) for call in services.calls().values())
+    if not others.sees(engine.instance):
+        return None
+    return services.feed.live.count_elsewhere(engine.instance, rights)
 
 
 async def drain_node(ask: Ask) -> Ordered:
@@ -140,7 +154,7 @@ ENDPOINTS = (
         "GET",
         "/cluster",
         may=Permission.ENGINE_READ,
-        scope=Scope.NONE,
+        scope=Scope.FILTERED,
         takes=None,
         gives=ClusterState,
         audit=UNRECORDED,

@@ -117,9 +117,6 @@ class ClusterDoor(Protocol):
     """The cluster of one engine."""
 
     @property
-    def instance(self) -> str: ...
-
-    @property
     def node(self) -> str: ...
 
     @property

@@ -83,6 +83,12 @@ async def answer_of(ask: Ask, path: str, query: str) -> Response:
     return StreamingResponse(_rest(door, exchange, first), start.code, given)
 
 
+def why_refused(answer: Response) -> str:
+    """Return the sentence of an answer that is a refusal."""
+    content = b"" if isinstance(answer, StreamingResponse) else bytes(answer.body)
+    return str(_refusal(answer.status_code, content))
+
+
 async def _rest(door: ClusterDoor, exchange: Exchange, frame: Frame) -> AsyncIterator[bytes]:
     """Yield the pieces of a long answer. Raises `NodeGone`, which cuts the connection."""
     try:

@@ -238,7 +238,7 @@ class Viewer:
             own = bool(self._ask.who_node)
             if services.others is not None and not own:
                 self._others.enter_context(services.others.viewing())
-            return Rows(self._feed.live, rights, self._feed.cache, own)
+            return Rows(self._feed.live, rights, self._feed.frame, own)
         if wanted.topic == "call":
             return await self._events(wanted)
         if wanted.topic == "log":

@@ -259,8 +259,8 @@ class LiveCalls:
         self._calls = calls
         self._facts: dict[str, CallFacts] = {}
         self._shown: dict[str, _Shown] = {}
-        self._gone: deque[tuple[int, str, str, bool]] = deque(maxlen=MOST_GONE)
-        """Version, call and context; True if another engine goes on with it."""
+        self._gone: deque[tuple[int, str, str]] = deque(maxlen=MOST_GONE)
+        """Version, call and context."""
         self._forgotten = 0
         """Version of the last ended call that `_gone` has dropped."""
         self.version = 0
@@ -307,6 +307,11 @@ class LiveCalls:
             if rights.covers(each.context)
         ]
 
+    def count_elsewhere(self, instance: str, rights: Rights) -> int:
+        """Return the number of another engine's calls within a scope."""
+        calls = [call_id for call_id, has in self._elsewhere.items() if has == instance]
+        return sum(rights.covers(self._shown[call_id].context) for call_id in calls)
+
     def take_elsewhere(
         self,
         instance: str,
@@ -317,7 +322,7 @@ class LiveCalls:
     ) -> None:
         """Take the changed fields of another engine's calls; `whole`: it has no others."""
         version, kept = self.version + 1, self._others.setdefault(instance, {})
-        ended = [each for each in kept if each in gone or (whole and each not in rows)]
+        ended = [each for each in kept if each not in rows and (whole or each in gone)]
         for call_id, row in rows.items():
             fields = {name: value for name, value in row.items() if name != "call_id"}
             kept[call_id] = {**kept.get(call_id, {}), **fields}
@@ -359,7 +364,7 @@ class LiveCalls:
         if len(self._gone) == MOST_GONE:
             self._forgotten = self._gone[0][0]
         other = next((name for name, rows in self._others.items() if call_id in rows), "")
-        self._gone.append((version, call_id, self._shown[call_id].context, bool(other)))
+        self._gone.append((version, call_id, self._shown[call_id].context))
         if other:
             self._show(call_id, other, self._others[other][call_id], version)
         else:
@@ -373,9 +378,9 @@ class LiveCalls:
         """Return the facts of a call; None if it is over."""
         return self._facts.get(call_id)
 
-    def refresh(self, part: int = 0, parts: int = 1) -> bool:
-        """Compare the rows of one part of the calls with what they were. True if any differs. All
-        at once would hold up the audio of the calls for some milliseconds."""
+    def refresh(self, part: int = 0, parts: int = 1) -> None:
+        """Compare the rows of one part of the calls with what they were. All at once would hold up
+        the audio of the calls for some milliseconds."""
         version = self.version + 1
         for call_id, facts in [*self._facts.items()][part::parts]:
             moment, shown = facts.moment(), self._shown.get(call_id)
@@ -387,8 +392,9 @@ class LiveCalls:
                 self.version = version
             elif moment != shown.moment:
                 row, shown.moment = self._row(facts), moment
-                self._elsewhere.pop(call_id, None)  # it has come here
-                known = shown.fields
+                # The followers of our own rows have none of a call that has come here.
+                has_come = self._elsewhere.pop(call_id, None) is not None
+                known = {} if has_come else shown.fields
                 differs = [n for n, value in row.items() if n not in known or value != known[n]]
                 if differs:
                     shown.changed.update(dict.fromkeys(differs, version))
@@ -396,7 +402,6 @@ class LiveCalls:
                     self.version = version
         for call_id in self._shown.keys() - self._facts.keys() - self._elsewhere.keys():
             self._drop(call_id, version)
-        return self.version == version
 
     def changes(
         self, since: int, rights: Rights, *, own: bool = False
@@ -406,17 +411,22 @@ class LiveCalls:
         other engines."""
         if since and since < self._forgotten:
             return None
+
+        def sees(call_id: str) -> bool:
+            shown = self._shown.get(call_id)
+            hidden = own and call_id in self._elsewhere
+            return shown is not None and rights.covers(shown.context) and not hidden
+
         rows = [
             {"call_id": call_id}
             | {name: shown.fields[name] for name, at in shown.changed.items() if at > since}
             for call_id, shown in self._shown.items()
-            if shown.version > since
-            and rights.covers(shown.context)
-            and not (own and call_id in self._elsewhere)
+            if shown.version > since and sees(call_id)
         ]
         gone = [
             call_id
-            for version, call_id, context, goes_on in self._gone
-            if version > since and rights.covers(context) and (own or not goes_on)
+            for version, call_id, context in self._gone
+            # A call that went on here or in another engine has a row again.
+            if version > since and rights.covers(context) and not sees(call_id)
         ]
         return rows, gone if since else []

@@ -52,7 +52,8 @@ class Feed:
         self._internal_error = internal_error
         self.live = LiveCalls(calls)
         self.live.on_event = self._woken_by
-        self.cache: dict[Any, bytes] = {}
+        self._frames: dict[Any, bytes] = {}
+        self._frames_of = -1
         self._states: dict[Any, bytes] = {}
         self._states_of = -1
         self._viewers: set[Watcher] = set()
@@ -78,6 +79,16 @@ class Feed:
         if key not in self._states:
             self._states[key] = make()
         return self._states[key]
+
+    def frame(self, key: Any, make: Callable[[], bytes]) -> bytes:
+        """Return what `make` makes of the rows, once in a version for all viewers with the same
+        key. Frames of the versions before are dropped: rows of other engines make new ones, too."""
+        if self._frames_of != (version := self.live.version):
+            self._frames_of = version
+            self._frames.clear()
+        if key not in self._frames:
+            self._frames[key] = make()
+        return self._frames[key]
 
     def wake(self) -> None:
         """Let all viewers look for news at once."""
@@ -111,8 +122,7 @@ class Feed:
             seconds = TICK_SECONDS if self._load_level() == 0 else BUSY_TICK_SECONDS
         self._timer = loop.call_later(seconds, self._tick, (part + 1) % PARTS)
         try:
-            if self.live.refresh(part, PARTS):
-                self.cache.clear()
+            self.live.refresh(part, PARTS)
         except Exception as error:  # border of a timer: the calls and the next rows go on
             log.exception("live_rows_failed", error=repr(error))
             self._internal_error("live")

@@ -49,8 +49,8 @@ class Rows:
 
     live: LiveCalls
     rights: Rights
-    cache: dict[Any, bytes]
-    """Ready frames of the present version: viewers with the same rights share them."""
+    shared: Callable[[Any, Callable[[], bytes]], bytes]
+    """Keeps the ready frames of the present version: viewers with the same rights share them."""
     own: bool = False
     """True: without the calls of other engines."""
     over: bool = False
@@ -61,10 +61,8 @@ class Rows:
         seen, version = self._seen, self.live.version
         if seen == version:
             return None
-        key = (seen, version, self.rights, self._restart, self.own)
-        frame = self.cache.get(key)
-        if frame is None:
-            frame = self.cache[key] = self._frame(seen, version)
+        key = (seen, self.rights, self._restart, self.own)
+        frame = self.shared(key, lambda: self._frame(seen, version))
         self._seen, self._restart = version, False
         return frame or None
 

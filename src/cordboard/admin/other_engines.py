@@ -147,6 +147,11 @@ class OtherEngines:
         follower = self._followers.get(instance)
         return "" if follower is None else follower.problem
 
+    def sees(self, instance: str) -> bool:
+        """Return True if the calls of an engine are known, and may not have changed since."""
+        follower = self._followers.get(instance)
+        return follower is not None and follower.known.is_set() and not follower.problem
+
     def close(self) -> None:
         """Stop. Idempotent."""
         if self._task is not None:

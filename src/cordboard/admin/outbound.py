@@ -43,7 +43,7 @@ class OutboundState(Gives):
     enabled: bool
     """False: no call can be placed (`outbound.enabled`)."""
     live: int
-    """Outbound calls now."""
+    """Outbound calls now, within the caller's scope."""
     max_calls: int
     contexts: list[CallableContext]
 
@@ -149,7 +149,7 @@ async def with_campaigns(
     **kwargs: P.kwargs,
 ) -> Result:
     """Work on the campaigns' file in a thread. Raises `StoreUnavailable`."""
-    path = ask.services.config().outbound.campaigns
+    path = ask.services.outbound.campaigns
 
     def opened() -> Result:
         try:
@@ -163,16 +163,19 @@ async def with_campaigns(
 
 async def has_campaigns(ask: Ask) -> bool:
     """Return True if the campaigns' file is there: it is not made by a look at it."""
-    path = ask.services.config().outbound.campaigns
+    path = ask.services.outbound.campaigns
     return await ask.services.run(path.exists)
 
 
 async def outbound_state(ask: Ask) -> OutboundState:
     """Show whether the engine may call, how much it calls now, and the contexts that can talk."""
-    config, rights, calls = ask.services.config(), ask.who.rights, ask.services.outbound
+    config, rights, live = ask.services.config(), ask.who.rights, ask.services.outbound.live
+    if not rights.everywhere:
+        placed = [call for call in ask.services.calls().values() if call.offer.outbound is not None]
+        live = sum(rights.covers(call.context_name) for call in placed)
     return OutboundState(
         enabled=config.outbound.enabled,
-        live=calls.live,
+        live=live,
         max_calls=config.outbound.max_calls,
         contexts=[
             CallableContext(context=name, variables=list(context.variables))
@@ -283,22 +286,25 @@ async def block_numbers(ask: Ask) -> NumbersBlocked:
 
     It counts at once, for all campaigns and single calls.
     """
-    numbers = _in_e164(ask, ask.body.numbers, "numbers")
+    numbers = await _in_e164(ask, ask.body.numbers, "numbers")
     return NumbersBlocked(added=await with_campaigns(ask, CampaignStore.block, numbers))
 
 
 async def unblock_number(ask: Ask) -> Done:
     """Take a number off the do-not-call list: it may be called again."""
-    numbers = _in_e164(ask, [ask.body.number], "number")
+    numbers = await _in_e164(ask, [ask.body.number], "number")
     for number in numbers if await has_campaigns(ask) else ():
         if await with_campaigns(ask, CampaignStore.unblock, number):
             return Done()
     raise NotThere("the number is not on the do-not-call list")
 
 
-def _in_e164(ask: Ask, written: list[str], field: str) -> list[str]:
+async def _in_e164(ask: Ask, written: list[str], field: str) -> list[str]:
+    """Return numbers in E.164, read in a thread: a thousand would hold up the calls' audio. Raises
+    `RequestRefused`."""
+    country = ask.services.config().firewall.country
     try:
-        return numbers_to_block(written, ask.services.config().firewall.country)
+        return await ask.services.run(numbers_to_block, written, country)
     except CampaignRefused as error:
         raise invalid(error, field) from None
 

@@ -16,7 +16,7 @@ from cordboard.accounts.rights import Permission
 from cordboard.admin.endpoint import UNRECORDED, Ask, Done, Endpoint, Gives, Scope, Takes
 from cordboard.admin.history import keeper_of
 from cordboard.admin.pace import TRY
-from cordboard.admin.trials import own_trial
+from cordboard.admin.trials import TO_TRY, own_trial
 from cordboard.agents.tool_places import tool_places, why_not
 from cordboard.api.tools import TRY_STATUS, USUAL_DAYS, as_json
 from cordboard.chat.tool_examples import ToolExample, now
@@ -35,11 +35,6 @@ MOST_TRY_BYTES = 2 * 1024 * 1024
 """Bytes of a try's body: the desk must be able to receive arguments of a megabyte."""
 MOST_NAME = 100
 _ID = re.compile("[a-z0-9_-]{1,40}")
-_TRY = {
-    Effects.READ_ONLY: Permission.TOOLS_TRY_READ_ONLY,
-    Effects.IDEMPOTENT: Permission.TOOLS_TRY_IDEMPOTENT,
-    Effects.DESTRUCTIVE: Permission.TOOLS_TRY_DESTRUCTIVE,
-}
 
 
 class ToolsOf(Takes):
@@ -339,7 +334,7 @@ async def try_tool(ask: Ask) -> Tried:
         trial=own_trial(ask, body.trial),
         effects=[
             effects
-            for effects, permission in _TRY.items()
+            for effects, permission in TO_TRY.items()
             if rights.may(permission) and (effects is Effects.READ_ONLY or body.confirm == name)
         ],
     )
@@ -366,7 +361,7 @@ def _context_of_try(ask: Ask) -> str | None:
         if not ask.who.rights.may(Permission.TOOLS_TRY_DESTRUCTIVE):
             raise RequestRefused(404, "not_there", "the context does not offer this tool now")
         return str(context)
-    ask.need(_TRY[effects])
+    ask.need(TO_TRY[effects])
     if effects is not Effects.READ_ONLY and ask.body.confirm != name:
         message = f"the tool is {effects}: give its name once more as `confirm`"
         raise RequestRefused(409, "needs_confirmation", message)

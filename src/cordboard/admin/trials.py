@@ -45,11 +45,12 @@ SETTLE_SECONDS = 3.0
 TRIAL = Pace("trial", 10, 60)
 """Each takes about as much work as a reload."""
 _HIDDEN = "the value that this takes from outside of the file is not in order"
-_TRY = {
+TO_TRY = {
     Effects.READ_ONLY: Permission.TOOLS_TRY_READ_ONLY,
     Effects.IDEMPOTENT: Permission.TOOLS_TRY_IDEMPOTENT,
     Effects.DESTRUCTIVE: Permission.TOOLS_TRY_DESTRUCTIVE,
 }
+"""Permission to run tools with such effects outside of a call."""
 ToolMode = Literal["real", "read_only", "canned"]
 
 
@@ -160,7 +161,7 @@ class ToolChoice(Takes):
                     for name, each in self.answers.items()
                 },
             )
-        effects = frozenset(effects for effects, needed in _TRY.items() if rights.may(needed))
+        effects = frozenset(effects for effects, needed in TO_TRY.items() if rights.may(needed))
         return ToolUse(effects & {Effects.READ_ONLY} if self.tools == "read_only" else effects)
 
 

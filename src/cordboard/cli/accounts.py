@@ -7,7 +7,6 @@ who may write there are trusted. Each change is in the audit.
 from __future__ import annotations
 
 import datetime
-import getpass
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cordboard.accounts.rights import Grant, Role
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, system_user
 from cordboard.errors import NotThere
 
 if TYPE_CHECKING:
@@ -148,8 +147,8 @@ def _settings(config: Path) -> AdminUi:
 def _record(log: AuditLog, action: str, name: str, detail: Mapping[str, object]) -> None:
     from cordboard.accounts.audit import AuditEntry
 
-    system_user = {"system_user": getpass.getuser()}
-    log.append(AuditEntry("machine", action, name, via="command", detail={**detail, **system_user}))
+    facts = {**detail, "system_user": system_user()}
+    log.append(AuditEntry("machine", action, name, via="command", detail=facts))
 
 
 def _print_link(settings: AdminUi, token: str) -> None:

@@ -18,6 +18,7 @@ from cordboard.cli.options import (
     print_warning,
     run_async,
     set_up_log,
+    system_user,
 )
 from cordboard.errors import NotThere
 
@@ -77,7 +78,7 @@ def publish(
             raise typer.BadParameter(f"{file} has no context {name!r}")
 
     async def work(versions: ConfigVersions, state: Bucket) -> PublishedVersion:
-        return await versions.publish(text, _user(), why, base, share)
+        return await versions.publish(text, system_user(), why, base, share)
 
     version = _on_bus(config, work)
     if share is not None:
@@ -104,7 +105,7 @@ def rollback(
     check_to_publish(config, os.environ, SharedText(version, text))
 
     async def work(versions: ConfigVersions, state: Bucket) -> PublishedVersion:
-        return await versions.rollback(version, _user(), why)
+        return await versions.rollback(version, system_user(), why)
 
     new = _on_bus(config, work)
     print(f"version {new.number} is published, the text of version {version}")
@@ -116,7 +117,7 @@ def promote(config: ConfigOption = DEFAULT_CONFIG, wait: WaitOption = ROLL_WAIT)
     """Put the canary into force for all calls."""
 
     async def work(versions: ConfigVersions, state: Bucket) -> PublishedVersion:
-        return await versions.promote(_user())
+        return await versions.promote(system_user())
 
     version = _on_bus(config, work)
     print(f"version {version.number} is published for all calls")
@@ -128,7 +129,7 @@ def withdraw(config: ConfigOption = DEFAULT_CONFIG, why: WhyOption = "") -> None
     """Take the canary back; its calls end on it."""
 
     async def work(versions: ConfigVersions, state: Bucket) -> PublishedVersion:
-        return await versions.withdraw(f"by {_user()}" + (f": {why}" if why else ""))
+        return await versions.withdraw(f"by {system_user()}" + (f": {why}" if why else ""))
 
     version = _on_bus(config, work)
     print(f"version {version.number} is withdrawn")
@@ -179,7 +180,7 @@ def _begin_shadow(file: Path, config: Path, context: str, share: str, turns: int
         raise typer.BadParameter(f"{file} has no context {name!r}")
 
     async def begin(versions: ConfigVersions, state: Bucket) -> None:
-        await versions.begin_shadow(text, _user(), name, part, turns)
+        await versions.begin_shadow(text, system_user(), name, part, turns)
 
     _on_bus(config, begin)
     print(f"the draft listens to {part / 100:g} % of the calls of {name}; see what it would do:")
@@ -342,12 +343,3 @@ def _share(canary: str, contexts: list[str]) -> Share | None:
         return Share(share_of(canary), tuple(contexts))
     except ValueError as error:
         raise typer.BadParameter(f"--canary {canary}: {error}") from None
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # the user id has no name, as in some containers
-        return f"user {os.getuid()}"

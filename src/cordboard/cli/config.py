@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, system_user
 from cordboard.errors import ConfigError, NotThere
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def set_secret(
 
     asked = sys.stdin.isatty()
     value = getpass.getpass(f"{name}: ") if asked else sys.stdin.read().rstrip("\r\n")
-    _stored(config, data).put(name, value, _user())
+    _stored(config, data).put(name, value, system_user())
     print(f"{name} is stored; an engine that watches its file takes it: ${{{name}}}")
 
 
@@ -203,7 +203,7 @@ def _publish(
     _print_diff(before, text.encode("utf-8"), names, config)
     if not yes:
         typer.confirm(f"\nWrite this to {config}?", abort=True)
-    author = Author(_user(), origin[1], origin[0])
+    author = Author(system_user(), origin[1], origin[0])
     digest = publish(text, digest_of(before), author, config, versions, os.environ)
     how = "an engine that watches its file takes it; otherwise: cordboard reload"
     print(f"{config} is written, version {digest[:SHOWN]}; {how}")
@@ -282,15 +282,6 @@ def _value(written: str) -> Any:
     if document.problems or document.tree.keys() != {"value"}:
         raise typer.BadParameter(f"{written!r} is not one YAML value; for a text add --text")
     return document.tree["value"]
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # the user id has no name, as in some containers
-        return f"user {os.getuid()}"
 
 
 def _row(version: Version, in_file: bool) -> dict[str, Any]:

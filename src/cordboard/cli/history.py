@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from cordboard.cli.calls import calls_directory, vault_of
-from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, text_at
+from cordboard.cli.options import DEFAULT_CONFIG, ConfigOption, system_user, text_at
 from cordboard.errors import ErasureIncomplete, HistoryError, IndexDamaged, NotThere
 
 if TYPE_CHECKING:
@@ -195,8 +195,6 @@ def erase_calls(config: Path, call: str, number: str, *, yes: bool, by: str = ""
     """Erase one call, or all calls of a number, and write the certificate; without `yes`, only say
     what would go. Raises `ErasureIncomplete` if calls could not be read or erased, `HistoryError`
     and `NotThere`."""
-    import getpass
-
     from cordboard.history.erasure import Erasure
 
     directory, vault = calls_directory(config), vault_of(config)
@@ -219,7 +217,7 @@ def erase_calls(config: Path, call: str, number: str, *, yes: bool, by: str = ""
             return
         if number:  # before the calls: it may be refused, and then no call is erased
             _forget_elsewhere(config, number)
-        who = by or getpass.getuser()
+        who = by or system_user()
         certificate = erasure.carry_out(plan, who, number_removed=bool(number))
         print(f"erased; certificate: {certificate.path_in(directory)}")
         if certificate.problem:

@@ -79,6 +79,16 @@ def _with_version(document: Document, config: Path, key: tuple[str | int, ...]) 
     return document if shared.current is None else merged(document, parse_shared(shared.current))
 
 
+def system_user() -> str:
+    """Return the name of the user who types the command, for logs and records."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # the user id has no name, as in some containers
+        return f"user {os.getuid()}"
+
+
 def require_test_kit() -> None:
     """Raise `ExtraMissing` unless the distribution `cordboard-testkit` is installed."""
     if importlib.util.find_spec("cordboard_testkit") is None:

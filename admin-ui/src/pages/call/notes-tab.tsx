@@ -3,7 +3,7 @@
 import { type FormEvent, useEffect, useState } from "react";
 
 import { Refused, useSend } from "../../app/api.ts";
-import { useMay, useSession } from "../../app/session.ts";
+import { useMay } from "../../app/session.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { Field, Select, TextArea, TextInput } from "../../parts/field.tsx";
 import { Time } from "../../parts/time.tsx";
@@ -168,9 +168,9 @@ function Tags({ shown }: { shown: Shown }) {
 }
 
 function NoteList({ shown }: { shown: Shown }) {
-  const { notes, notes_revision: revision } = shown.call;
+  const { you, call } = shown;
+  const { notes, notes_revision: revision } = call;
   const [text, setText] = useState("");
-  const { name } = useSession();
   const may = useMay("calls.note");
   const send = useChange(shown, "notes", () => setText(""));
   const put = (all: { text: string; at: string; by: string }[]) =>
@@ -193,7 +193,7 @@ function NoteList({ shown }: { shown: Shown }) {
                 {note.by}, <Time at={note.at} />
               </p>
             </div>
-            {may && note.by === name && (
+            {may && note.by === you && (
               <IconButton
                 small
                 icon="trash"

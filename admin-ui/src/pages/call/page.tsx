@@ -86,7 +86,7 @@ interface OneCallProps {
 }
 
 function OneCall({ id, recorded, refresh }: OneCallProps) {
-  const { call, live, personal } = recorded;
+  const { call, live, personal, you } = recorded;
   if (call.row.outcome === "refused") {
     return (
       <Empty icon="calls" title={words.refused}>
@@ -103,6 +103,7 @@ function OneCall({ id, recorded, refresh }: OneCallProps) {
         call={call}
         live={live}
         personal={personal}
+        you={you}
         keptDays={recorded.recording_kept_days ?? null}
         refresh={refresh}
       />
@@ -187,10 +188,11 @@ interface TimelineProps extends Omit<OneCallProps, "recorded"> {
   call: Schema<"CallRecord">;
   live: boolean;
   personal: boolean;
+  you: string;
   keptDays: number | null;
 }
 
-function Timeline({ id, call, live, personal, keptDays, refresh }: TimelineProps) {
+function Timeline({ id, call, live, personal, you, keptDays, refresh }: TimelineProps) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const plays = useMay("recordings.play");
@@ -211,8 +213,8 @@ function Timeline({ id, call, live, personal, keptDays, refresh }: TimelineProps
   );
   const tiles = useTiles(id, call, plays, view, end);
   const shown: Shown = useMemo(
-    () => ({ id, call, live, personal, end, shapes, axis, player, search, go, refresh }),
-    [id, call, live, personal, end, shapes, axis, player, search, go, refresh],
+    () => ({ id, call, live, personal, you, end, shapes, axis, player, search, go, refresh }),
+    [id, call, live, personal, you, end, shapes, axis, player, search, go, refresh],
   );
   return (
     <>

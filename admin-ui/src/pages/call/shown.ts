@@ -15,6 +15,8 @@ export interface Shown {
   readonly live: boolean;
   /** False: words and numbers are hidden. */
   readonly personal: boolean;
+  /** The name under which one's own notes of this call stand. */
+  readonly you: string;
   readonly end: number;
   readonly shapes: readonly Shape[];
   readonly axis: Axis;

@@ -66,6 +66,10 @@ function Nodes({ nodes }: { nodes: readonly Node[] }) {
   const [asking, setAsking] = useState("");
   const [moves, setMoves] = useState(false);
   const close = () => setAsking("");
+  const ask = (node: string) => {
+    setMoves(false); // a choice for one node is none for the next
+    setAsking(node);
+  };
   const drain = useSend("post", "/api/v1/cluster/nodes/{node}/drain", { stale, onDone: close });
   const undrain = useSend("post", "/api/v1/cluster/nodes/{node}/undrain", { stale });
   const acts: Column<Node> = {
@@ -77,7 +81,7 @@ function Nodes({ nodes }: { nodes: readonly Node[] }) {
         small
         aria-label={draining ? words.undrainNode(node) : words.drainNode(node)}
         busy={undrain.isPending}
-        onClick={() => (draining ? undrain.mutate({ path: { node } }) : setAsking(node))}
+        onClick={() => (draining ? undrain.mutate({ path: { node } }) : ask(node))}
       >
         {draining ? words.undrain : words.drain}
       </Button>

@@ -35,6 +35,7 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
   const listening = useListening(callId);
   useShortcut("Escape", words.call.closeKey, onClose);
   const { ended } = conversation;
+  const nothing = conversation === NOTHING_YET;
   const live = row !== undefined && ended === null && feed.state !== "over";
   return (
     <aside
@@ -44,15 +45,15 @@ export function OpenCall({ callId, row, ahead, onClose }: OpenCallProps) {
       <Header row={known} callId={callId} ahead={ahead} live={live} onClose={onClose} />
       {live && <Acts callId={callId} listening={listening} />}
       <ListenBar listening={listening} />
-      {feed.state === "stale" && <StaleNote since={feed.since} />}
+      {feed.state === "stale" && (
+        <StaleNote since={feed.since}>{nothing ? words.unreached : undefined}</StaleNote>
+      )}
       {feed.state === "refused" && !known ? (
         <Empty icon="calls" title={words.call.notLive}>
           <WholeCall callId={callId} />
         </Empty>
-      ) : feed.state === "connecting" && conversation === NOTHING_YET ? (
-        <div className="flex-1 px-4">
-          <Loading />
-        </div>
+      ) : nothing && (feed.state === "connecting" || feed.state === "stale") ? (
+        <div className="flex-1 px-4">{feed.state === "connecting" && <Loading />}</div>
       ) : (
         <>
           {known && <Wait row={known} {...{ conversation, ahead, live }} />}

@@ -25,7 +25,7 @@ const route = getRouteApi("/live");
 export default function LivePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { rows, state, since } = useLiveCalls();
+  const { rows, known, state, since } = useLiveCalls();
   const drain = useDrain();
   const ahead = useClockAhead();
   const phone = usePhone();
@@ -61,7 +61,7 @@ export default function LivePage() {
       <DrainNote drain={drain} />
       {state === "stale" && (
         <div className="px-6 phone:px-4">
-          <StaleNote since={since} />
+          <StaleNote since={since}>{known ? undefined : words.unreached}</StaleNote>
         </div>
       )}
       <Filters rows={rows} search={search} onChange={change} />
@@ -70,6 +70,7 @@ export default function LivePage() {
           rows={shown}
           none={rows.length === 0}
           connecting={state === "connecting"}
+          unknown={state === "stale" && !known}
           ahead={ahead}
           open={search.call}
           onOpen={(call) => change({ call }, search.call !== undefined)}
@@ -189,12 +190,14 @@ interface ListProps {
   /** True if there is no call at all, also none that the filters hide. */
   none: boolean;
   connecting: boolean;
+  /** True if it is not known whether there are calls. */
+  unknown: boolean;
   ahead: number;
   open: string | undefined;
   onOpen: (call: string) => void;
 }
 
-function List({ rows, none, connecting, ahead, open, onOpen }: ListProps) {
+function List({ rows, none, connecting, unknown, ahead, open, onOpen }: ListProps) {
   const phone = usePhone();
   const room = phone ? "phone" : open === undefined ? "all" : "few";
   const nodes = useNodes().length > 1 || rows.some(({ node }) => node !== rows[0]?.node);
@@ -208,7 +211,7 @@ function List({ rows, none, connecting, ahead, open, onOpen }: ListProps) {
       <div className="flex-1 overflow-y-auto px-6">
         {connecting ? (
           <Loading />
-        ) : none ? (
+        ) : unknown ? null : none ? (
           <NoCalls />
         ) : (
           <Empty icon="search" title={words.noMatch} />

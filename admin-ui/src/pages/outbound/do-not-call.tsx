@@ -1,6 +1,6 @@
 // The numbers that are not called: one looked up, blocked or unblocked; many blocked; the list.
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { type FormEvent, useMemo, useState } from "react";
+import { type FormEvent, useEffect, useMemo, useRef, useState } from "react";
 
 import { get, keyOf, type Schema, sentence } from "../../app/api.ts";
 import { seesAll, useMay, useSession } from "../../app/session.ts";
@@ -13,6 +13,7 @@ import { type Column, DataTable } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { toast } from "../../parts/toast.tsx";
 import { words as all } from "../../words/outbound.ts";
+import { blockRest, type Taken } from "./block-many.ts";
 import { Verdict } from "./check.tsx";
 import { BLOCKED, useBlock, useChecked, useUnblock } from "./data.ts";
 import { type Faults, faultsOf } from "./faults.ts";
@@ -22,8 +23,6 @@ type Blocked = Schema<"BlockedNumber">;
 
 const words = all.blocked;
 const PAGE = 50;
-/** Numbers that the engine takes in one request. */
-const MOST_AT_ONCE = 1_000;
 
 export function DoNotCall({ contexts }: { contexts: readonly Schema<"CallableContext">[] }) {
   const me = useSession();
@@ -122,24 +121,37 @@ const told = ({ of, rest }: Faults<"numbers">) => of.numbers ?? (rest ? sentence
 /** Numbers as text, or from a file. What was refused stays, to be mended. */
 function BlockMany({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
-  const [taken, setTaken] = useState(0);
+  const [taken] = useState<Taken>({ numbers: new Set(), added: 0 });
+  // While it is sent: how many the engine has, and the seconds that it asks to wait.
+  const [sending, setSending] = useState<{ count: number; wait: number } | null>(null);
+  const gone = useGone();
   const numbers = useMemo(() => numbersIn(text), [text]);
   const block = useBlock(() => {});
-  const faults = faultsOf(block.error, ["numbers"]);
+  const error = sending ? null : block.error;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    let added = 0;
-    for (let at = 0; at < numbers.length; at += MOST_AT_ONCE) {
-      setTaken(at);
-      const part = numbers.slice(at, at + MOST_AT_ONCE);
-      const answer = await block.mutateAsync({ body: { numbers: part } }).catch(() => null);
-      if (answer === null) return; // the form shows why
-      added += answer.added;
+    const onPart = (wait: number) => setSending({ count: taken.numbers.size, wait });
+    onPart(0);
+    const send = async (part: string[]) => {
+      gone.current.throwIfAborted();
+      return (await block.mutateAsync({ body: { numbers: part } })).added;
+    };
+    const pause = (seconds: number) => pauseOf(seconds, gone.current);
+    try {
+      await blockRest(numbers, taken, { send, onPart, pause });
+    } catch {
+      // The form shows why, unless it was closed.
+      const { size } = taken.numbers;
+      if (gone.current.aborted) toast.bad(words.stopped(size, numbers.length));
+      return;
+    } finally {
+      setSending(null);
     }
-    toast(words.added(added, numbers.length));
+    toast(words.added(taken.added, numbers.length));
     onClose();
   };
-  const said = [told(faults), block.error && taken > 0 && words.before(taken)];
+  const count = taken.numbers.size;
+  const said = [told(faultsOf(error, ["numbers"])), error && count > 0 && words.before(count)];
   return (
     <Dialog title={words.importTitle} about={words.importAbout} onClose={onClose}>
       <form onSubmit={(event) => void submit(event)} className="grid gap-4">
@@ -148,6 +160,7 @@ function BlockMany({ onClose }: { onClose: () => void }) {
             rows={8}
             spellCheck={false}
             value={text}
+            readOnly={sending !== null}
             onChange={({ target }) => {
               setText(target.value);
               block.reset();
@@ -159,17 +172,21 @@ function BlockMany({ onClose }: { onClose: () => void }) {
             type="file"
             accept=".csv,.txt,text/csv,text/plain"
             className="h-auto border-dashed py-3"
+            disabled={sending !== null}
             onChange={async ({ target }) => {
               const file = target.files?.[0];
               if (file) setText(numbersIn(await file.text()).join("\n"));
             }}
           />
         </Field>
-        <div className="flex justify-end">
+        <div className="flex items-center justify-end gap-4">
+          <p role="status" className="text-muted">
+            {sending && words.sending(sending.count, numbers.length, sending.wait)}
+          </p>
           <Button
             type="submit"
             look="primary"
-            busy={block.isPending}
+            busy={sending !== null}
             disabled={numbers.length === 0}
           >
             {words.blockMany(numbers.length)}
@@ -178,6 +195,24 @@ function BlockMany({ onClose }: { onClose: () => void }) {
       </form>
     </Dialog>
   );
+}
+
+/** A signal that is aborted when the component is gone. */
+function useGone() {
+  const signal = useRef(AbortSignal.abort());
+  useEffect(() => {
+    const controller = new AbortController();
+    signal.current = controller.signal;
+    return () => controller.abort();
+  }, []);
+  return signal;
+}
+
+function pauseOf(seconds: number, gone: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    setTimeout(resolve, seconds * 1_000);
+    gone.addEventListener("abort", reject, { once: true });
+  });
 }
 
 function BlockedList({ onUnblock }: { onUnblock: ((number: string) => void) | undefined }) {
