@@ -541,12 +541,6 @@ def test_a_clock_that_is_wrong_does_not_turn_time_back(skew: int) -> None:
     assert last <= so_far.lost_ms <= so_far.seen_ms
 
 
-def test_music_is_ended_when_the_agent_is_ready(tmp_path: Path) -> None:
-    lines = until(whole_call("talk"), "caller.text")
-    stage = go_on(tmp_path, lines, context=RECORDED, more={"has_music": True})
-    assert [music for music, _ in stage.line.music_heard] == [""]
-
-
 @pytest.mark.parametrize("slow", [True, False])
 def test_music_bridges_the_silence_until_a_slow_agent_is_ready(tmp_path: Path, slow: bool) -> None:
     lines = until(whole_call("talk"), "caller.text")
@@ -616,7 +610,7 @@ def test_where_no_engine_has_room_the_call_ends_decently(tmp_path: Path) -> None
         return bytes(16_000)
 
     lines = until(whole_call("talk"), "caller.text")
-    more = {"has_room": False, "has_music": True}
+    more = {"has_room": False}
     stage = go_on(tmp_path / "a", lines, context=RECORDED, more=more, apology=voice)
     assert (stage.ended.outcome, stage.ended.reason) == ("failed", "no_room")
     assert [event.text for event in stage.of(events.Answering)][-1] == TROUBLE

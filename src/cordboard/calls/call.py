@@ -438,11 +438,8 @@ class Call:
 
     async def _end_music(self) -> None:
         """End the music that a caller hears who waits for this engine."""
-        resumed = self._offer.resumed
         try:
             await self._bridging_music.end()
-            if resumed is not None and resumed.has_music:
-                await self._offer.control.music("")
         except LineError as error:
             self._trouble("music", str(error))
 

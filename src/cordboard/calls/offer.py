@@ -351,8 +351,6 @@ class ResumedCall:
     has_room: bool = True
     """False: this engine is full, and so are the others. The call ends decently, without an agent:
     with an apology, and the context's `on_failure`."""
-    has_music: bool = False
-    """True if the caller hears hold music until the agent is ready."""
     hand_over: HandOver | None = None
     """Set if the other engine lives, and has the caller until the offer's media are opened; they
     are opened when the agent is ready. The caller is to notice nothing. None: it is lost."""

@@ -352,8 +352,7 @@ def decode_report(data: bytes) -> BreakerReport:
 
 
 def encode_server_request(request: ServerRequest) -> bytes:
-    head = {name: value for name, value in fields_of(request).items() if name != "arguments"}
-    return _encode("mcp_request", head) + b"\n" + request.arguments
+    return _with_rest("mcp_request", fields_of(request), "arguments")
 
 
 def decode_server_request(data: bytes) -> ServerRequest:
@@ -363,8 +362,7 @@ def decode_server_request(data: bytes) -> ServerRequest:
 
 
 def encode_server_answer(answer: ServerAnswer) -> bytes:
-    head = {"outcome": answer.outcome, "words": answer.words}
-    return _encode("mcp_answer", head) + b"\n" + answer.result
+    return _with_rest("mcp_answer", fields_of(answer), "result")
 
 
 def decode_server_answer(data: bytes) -> ServerAnswer:
