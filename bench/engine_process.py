@@ -69,7 +69,7 @@ class EngineProcess:
         head, _, body = answer.partition(b"\r\n\r\n")
         return int(head.split()[1]), body
 
-    async def ready(self, *, tools: bool, timeout: float = 30.0) -> None:
+    async def ready(self, *, tools: bool, timeout: float = 60.0) -> None:
         """Wait until `/ready` returns 200 and, with `tools`, until every MCP server is up too."""
         async with asyncio.timeout(timeout):
             while not await self._is_ready(tools):
@@ -90,7 +90,7 @@ class EngineProcess:
     async def stop(self) -> None:
         if self.process is not None and self.process.returncode is None:
             self.process.terminate()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await self.process.wait()
 
     async def _is_ready(self, tools: bool) -> bool:

@@ -81,7 +81,7 @@ class Server:
         assert self._process.stdout is not None
         if order:
             self._process.stdin.write(order.encode() + b"\n")
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(60):
             line = await self._process.stdout.readline()
         if not line:
             raise KitError("a process of the benchmark ended by itself")

@@ -84,7 +84,7 @@ class LoadEngine(Engine):
         source = None
         if loaded.config.admin.ui.enabled:  # only the admin port asks for the file again
             source = ConfigSource(loaded.path, os.environ, loaded.digests, loaded.content)
-        super().__init__(loaded.config, source=source)
+        super().__init__(loaded.config, source=source, sheds_load=False)
         self._agent = agent
         self.arrivals: dict[int, Arrivals] = {}
 

@@ -33,7 +33,7 @@ class ServiceProcess:
 
     async def answer(self) -> Any:
         assert self._process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             line = await self._process.stdout.readline()
         if not line:
             raise OSError("the service of the benchmark ended by itself")
@@ -60,7 +60,7 @@ async def serving(wire: str, *, tls: bool = False) -> AsyncIterator[ServiceProce
         assert process.stdin is not None
         process.stdin.close()  # the end of its input stops it
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await process.wait()
         except TimeoutError:
             process.kill()

@@ -25,6 +25,7 @@ from cordboard.config.load import ConfigSource
 from cordboard.config.schema import Config
 from cordboard.errors import ListenError, StoreUnavailable
 from cordboard.runtime.engine import Engine
+from cordboard.telephony.asterisk.ari import AriClient
 from cordboard_testkit.audiosocket_caller import SimulatedCaller
 from cordboard_testkit.late_asterisk import PASSWORD, LateAsterisk
 from cordboard_testkit.leaks import LeakSnapshot
@@ -71,7 +72,7 @@ def page(port: int, scheme: str = "http", **more: Any) -> httpx2.AsyncClient:
 @pytest.mark.usefixtures("lent_models")
 async def test_an_operator_signs_in_sees_a_real_call_and_hangs_it_up(tmp_path: Path) -> None:
     token = invited(tmp_path)
-    engine = Engine(config(tmp_path))
+    engine = Engine(config(tmp_path), sheds_load=False)
     await engine.start()
     try:
         assert engine.admin_port is not None
@@ -98,8 +99,10 @@ async def test_an_operator_signs_in_sees_a_real_call_and_hangs_it_up(tmp_path: P
 
 @pytest.mark.usefixtures("lent_models")
 async def test_the_set_up_of_a_running_engine_is_checked_beside_its_connection(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    defaults = AriClient.__init__.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "request_seconds", PATIENCE)
     token = invited(tmp_path, role=Role.OPERATOR)
     async with LateAsterisk() as asterisk:
         ari = {"url": asterisk.url, "password": PASSWORD}
@@ -107,7 +110,7 @@ async def test_the_set_up_of_a_running_engine_is_checked_beside_its_connection(
         file = tmp_path / "agent.yaml"
         file.write_text(json.dumps(tree))
         source = ConfigSource(file, {})
-        engine = Engine(source.load().config, source=source)
+        engine = Engine(source.load().config, source=source, sheds_load=False)
         await engine.start()
         try:
             assert engine.admin_port is not None
@@ -135,7 +138,7 @@ async def test_a_session_survives_a_restart_and_nothing_is_left_of_the_engine(
     tmp_path: Path,
 ) -> None:
     token = invited(tmp_path)
-    first = Engine(config(tmp_path))
+    first = Engine(config(tmp_path), sheds_load=False)
     await first.start()
     assert first.admin_port is not None
     async with page(first.admin_port) as browser:
@@ -143,7 +146,7 @@ async def test_a_session_survives_a_restart_and_nothing_is_left_of_the_engine(
         (cookie,) = browser.cookies.jar
     await first.stop(grace=0)
     before = LeakSnapshot.take()
-    second = Engine(config(tmp_path))
+    second = Engine(config(tmp_path), sheds_load=False)
     with capture_logs() as log:
         await second.start()
         assert second.admin_port is not None

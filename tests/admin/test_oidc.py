@@ -32,6 +32,7 @@ from cordboard.admin.oidc_session import CALLBACK
 from cordboard.config.sections.admin import AdminOidc, AdminUi
 from cordboard_testkit.emulators.http_service import HttpService
 from cordboard_testkit.free_ports import free_port
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import Browser, Room, code
 
@@ -97,6 +98,9 @@ async def certified() -> AsyncIterator[str]:
 
 class Person(httpx2.AsyncClient):
     """A browser on the provider's pages."""
+
+    def __init__(self) -> None:
+        super().__init__(timeout=PATIENCE)
 
     async def signs_in(self, address: str, name: str) -> str:
         """Fill in each page, until the provider sends the browser back to us."""

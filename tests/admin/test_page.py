@@ -21,7 +21,8 @@ from cordboard_testkit.patience import PATIENCE, until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "admin-api.md").read_text("utf-8")
 CONFIG = """
-contexts: {demo: {greeting: "Good morning, this is the demo.", tools: [hangup_call]}}
+contexts: {demo: {greeting: "Good morning, this is the demo.", tools: [hangup_call],
+                  silence: {caller_after_ms: 3600000}}}
 health: {port: 0}
 audiosocket: {port: 0, context: demo}
 reload: {watch: false}
@@ -61,7 +62,7 @@ async def test_the_commands_of_the_page_do_what_it_says(
     path.write_text(CONFIG.replace("PORT", str(port)))
     loaded = load(path, {})
     source = ConfigSource(path, {}, loaded.digests, loaded.content)
-    engine = Engine(loaded.config, source=source)
+    engine = Engine(loaded.config, source=source, sheds_load=False)
     script = "\n".join(["set -euo pipefail", *blocks("sh")]).replace("15001", str(port))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     await engine.start()
@@ -74,7 +75,7 @@ async def test_the_commands_of_the_page_do_what_it_says(
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-            out, err = await asyncio.wait_for(shell.communicate(), PATIENCE)
+            out, err = await asyncio.wait_for(shell.communicate(), 5 * PATIENCE)
             assert (shell.returncode, err.decode()) == (0, "")
             await asyncio.wait_for(engine.calls_recorded(), PATIENCE)
     finally:

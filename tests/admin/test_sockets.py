@@ -288,7 +288,7 @@ def test_a_websocket_is_a_get() -> None:
 @pytest.fixture
 async def port(room: Room, app: AdminApplication) -> AsyncIterator[int]:
     room.add("vera", Role.VIEWER)
-    server = HttpServer(AdminUi(port=0), app, idle_seconds=0.2, websockets=ServerWebSocket)
+    server = HttpServer(AdminUi(port=0), app, idle_seconds=1.2, websockets=ServerWebSocket)
     await server.start()
     yield server.port
     await room.services.sockets.close()
@@ -361,7 +361,7 @@ async def test_the_stop_closes_sockets_within_its_grace_also_of_those_who_do_not
         begun = time.monotonic()
         await room.services.sockets.close()
         await server.close()
-        assert time.monotonic() - begun < 5, "the grace, on a busy machine"
+        assert time.monotonic() - begun < 20, "the grace, on a busy machine"
         with pytest.raises(websockets.ConnectionClosed) as closed:
             await asyncio.wait_for(polite.recv(), PATIENCE)
         assert closed.value.rcvd is not None

@@ -176,6 +176,7 @@ def tree(folder: Path, version: str, greeting: str) -> dict[str, Any]:
                 "s": {
                     "command": [sys.executable, str(FAULTY_SERVER), "good"],
                     "env": {"VERSION": version},
+                    "start_timeout_ms": 60_000,
                     "tools": [
                         {"name": "environment", "expose_as": "where", "effects": "read_only"}
                     ],
@@ -214,13 +215,17 @@ def first_lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("lent_models")
-async def test_a_draft_is_tried_by_chat_and_tool_while_a_call_has_the_file(tmp_path: Path) -> None:
+async def test_a_draft_is_tried_by_chat_and_tool_while_a_call_has_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.admin.trials.SETTLE_SECONDS", PATIENCE)
     path = tmp_path / "agent.yaml"
     path.write_text(json.dumps(tree(tmp_path, "1", "Good morning.")))
     anna, otto, olga = keys_of(tmp_path)
     loaded = load(path, {})
     leaks = LeakSnapshot.take()
-    engine = Engine(loaded.config, source=ConfigSource(path, {}, loaded.digests, loaded.content))
+    source = ConfigSource(path, {}, loaded.digests, loaded.content)
+    engine = Engine(loaded.config, source=source, sheds_load=False)
     await engine.start()
     try:
         base = f"http://127.0.0.1:{engine.admin_port}/api/v1"

@@ -66,7 +66,8 @@ def test_the_compiler_finds_what_the_engine_does_not_know(tmp_path: Path) -> Non
 
 
 def test_the_logic_of_the_page() -> None:
-    ran = node("node_modules/vitest/vitest.mjs", "run", "--reporter=dot")
+    limits = ("--testTimeout=60000", "--hookTimeout=60000")
+    ran = node("node_modules/vitest/vitest.mjs", "run", "--reporter=dot", *limits)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -100,7 +101,7 @@ async def test_a_program_in_typescript_lists_calls_and_ends_one(
     allowed = {Permission.CALLS_READ, Permission.CALLS_CONTROL}
     _, key = accounts.add_key("anna", "wallboard", allowed, EVERYWHERE, 600)
     accounts.close()
-    engine = Engine(load(tmp_path / "agent.yaml", {}).config)
+    engine = Engine(load(tmp_path / "agent.yaml", {}).config, sheds_load=False)
     await engine.start()
     try:
         async with SimulatedCaller("127.0.0.1", engine.audiosocket_port):

@@ -16,10 +16,13 @@ configuration takes `own_hotel`, which belongs to its file: `open_page(..., hote
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -48,7 +51,7 @@ from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.patience import PATIENCE
 
 AXE = REPOSITORY / "admin-ui" / "node_modules" / "axe-core" / "axe.min.js"
-WAIT_MS = PATIENCE * 1000 / 3
+WAIT_MS = PATIENCE * 1000
 """Longest wait for something on a page: a busy machine is no failure."""
 REFUSED = re.compile(r"Failed to load resource: .* status of 4\d\d ")
 """The browser's own line about an answer of the API that a page may well ask for: it is signed out,
@@ -271,11 +274,50 @@ def shoot() -> Shoot:
     return shot
 
 
+def hold(look: Callable[[], bool]) -> None:
+    """Wait for a state of a page for which Playwright has no `expect`."""
+    deadline = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < deadline, inspect.getsource(look)
+        time.sleep(0.05)
+
+
+def go(page: Page, key: str, title: str) -> None:
+    """Go to another page by the keys `g` and `key`: a busy machine may let too much time pass
+    between the two."""
+    heading = page.get_by_role("heading", level=1, name=title, exact=True)
+    for _ in range(int(PATIENCE / 3)):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        with contextlib.suppress(AssertionError):
+            expect(heading).to_be_visible(timeout=3_000)
+            return
+    expect(heading).to_be_visible()
+
+
+def keep_messages(page: Page) -> None:
+    """Keep the short messages of this page, which are shown for 5 s, for `was_told`."""
+    page.evaluate(
+        """() => {
+          const shown = document.querySelector("section[aria-live=polite]");
+          window.told = "";
+          const options = { subtree: true, childList: true, characterData: true };
+          new MutationObserver(() => { told += `${shown.textContent}|`; }).observe(shown, options);
+        }"""
+    )
+
+
+def was_told(page: Page, message: str) -> None:
+    """Wait until the page has shown a message since `keep_messages`, even if it is gone by now."""
+    page.wait_for_function("message => told.includes(message)", arg=message)
+
+
 def until(page: Page, path: str, holds: str) -> None:
     """Wait for an answer `told` of the API for which an expression of JavaScript holds."""
     page.evaluate(
         f"""async () => {{
-          for (let round = 0; round < 200; round++) {{
+          const end = performance.now() + {WAIT_MS};
+          while (performance.now() < end) {{
             const told = await (await fetch("/api/v1{path}")).json();
             if ({holds}) return;
             await new Promise(later => setTimeout(later, 200));

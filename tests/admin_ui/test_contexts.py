@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, hold
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
 GREETING = 'greeting: "Booking desk."   # short on purpose'
@@ -91,7 +91,7 @@ def test_a_long_line_is_seen_whole_unless_a_person_wants_it_on_one_line(
     one_row = page.evaluate(
         "() => parseFloat(getComputedStyle(document.querySelector('.cm-line')).lineHeight)"
     )
-    assert line.evaluate(COMMENT_IS_IN_SIGHT)
+    hold(lambda: line.evaluate(COMMENT_IS_IN_SIGHT))
     box = line.bounding_box()
     assert box is not None
     assert box["height"] > 1.5 * one_row
@@ -100,14 +100,14 @@ def test_a_long_line_is_seen_whole_unless_a_person_wants_it_on_one_line(
     axe(page)
     wrap.click()
     expect(wrap).to_have_attribute("aria-pressed", "false")
-    assert not line.evaluate(COMMENT_IS_IN_SIGHT)
+    hold(lambda: not line.evaluate(COMMENT_IS_IN_SIGHT))
     page.reload()
     form_of(page).get_by_label("Greeting", exact=True).focus()
     expect(line).to_be_in_viewport()
     expect(wrap).to_have_attribute("aria-pressed", "false")
-    assert not line.evaluate(COMMENT_IS_IN_SIGHT)
+    hold(lambda: not line.evaluate(COMMENT_IS_IN_SIGHT))
     wrap.click()
-    assert line.evaluate(COMMENT_IS_IN_SIGHT)
+    hold(lambda: line.evaluate(COMMENT_IS_IN_SIGHT))
 
 
 def test_form_and_text_light_each_other_and_only_the_line_of_a_value_changes(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, until
 from tests.admin_ui.hotel import Hotel
 
 RULE = "    tools-fail: {measure: tool_failures, above: 0}\n"
@@ -109,7 +109,9 @@ def test_the_log_is_followed_filtered_and_saved_with_all_else(
     page.keyboard.press("Home")
     paused = page.get_by_role("status").filter(has_text="Paused")
     expect(paused).to_be_visible()
+    until(page, "/calls/live", "told.calls.length === 0")
     with busy.call():
+        until(page, "/calls/live", "told.calls.length === 1")
         expect(paused).to_have_text(re.compile(r"Paused, \d+ new line"))
         live = page.evaluate("fetch('/api/v1/calls/live').then(answer => answer.json())")
         call_id = live["calls"][0]["call_id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import OpenPage, Shoot
+from tests.admin_ui.conftest import OpenPage, Shoot, go
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
 from cordboard.accounts.rights import EVERYWHERE, Grant, Role
@@ -31,8 +31,7 @@ def test_by_keyboard_alone(open_page: OpenPage, hotel: Hotel) -> None:
     heading(page, "Insights")
     expect(page).to_have_url(re.compile(r"/insights"))
 
-    keyboard.press("g")
-    keyboard.press("c")
+    go(page, "c", "Calls")
     expect(page.get_by_role("heading", level=1, name="Calls", exact=True)).to_be_focused()
     page.reload()
     heading(page, "Calls")

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, go
 from tests.admin_ui.hotel import Elsewhere, Hotel
 from tests.admin_ui.test_every_page import WIDER_THAN_THE_WINDOW, settled
 from tests.admin_ui.test_people import prove
@@ -158,9 +158,7 @@ def test_a_list_becomes_calls_and_results(
 ) -> None:
     page = open_page("admin", "/live", hotel=desk)
     expect(page.get_by_role("heading", level=1)).to_have_text("Live calls")
-    page.keyboard.press("g")
-    page.keyboard.press("o")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Outbound")
+    go(page, "o", "Outbound")
     page.get_by_role("button", name="New campaign").click()
     form = page.get_by_role("dialog", name="New campaign")
     form.get_by_label("Name").fill("Tables")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import expect
-from tests.admin_ui.conftest import Axe, OpenPage
+from tests.admin_ui.conftest import Axe, OpenPage, go, keep_messages, was_told
 from tests.admin_ui.hotel import PASSWORD, Hotel
 
 
@@ -51,9 +51,7 @@ def test_everything_is_found_and_reached_by_keyboard(open_page: OpenPage, axe: A
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/tools/find_room$"))
 
-    page.keyboard.press("g")
-    page.keyboard.press("p")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Providers")
+    go(page, "p", "Providers")
     page.keyboard.press("?")
     shortcuts = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(shortcuts.get_by_text("Go to Calls")).to_be_visible()
@@ -112,16 +110,19 @@ def test_a_call_is_ended_from_the_palette(open_page: OpenPage, hotel: Hotel) -> 
     page = open_page("operator", "/settings")
     bar = page.get_by_role("banner")
     expect(bar.get_by_text("Ready")).to_be_visible()
+    keep_messages(page)
     with hotel.call() as caller:
         expect(bar.get_by_text("1 of ")).to_be_visible()
         page.keyboard.press("Control+k")
         page.get_by_role("combobox").fill("end call reception")
-        page.get_by_role("option").first.click()
+        option = page.get_by_role("option").first
+        expect(option).to_contain_text("reception")
+        option.click()
         confirm = page.get_by_role("alertdialog")
         expect(confirm.get_by_role("button", name="Cancel")).to_be_focused()
         confirm.get_by_role("button", name="End call").click()
         assert caller.ended() == "them"
-    expect(page.get_by_text("The call was ended")).to_be_visible()
+    was_told(page, "The call was ended")
     expect(bar.get_by_text("0 of ")).to_be_visible()
 
 

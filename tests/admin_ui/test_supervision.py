@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.admin_ui.conftest import Axe, OpenPage, Shoot
+from tests.admin_ui.conftest import Axe, OpenPage, Shoot, keep_messages, was_told
 from tests.admin_ui.hotel import Elsewhere, Hotel
 
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -118,6 +118,7 @@ def test_an_operator_joins_whispers_and_takes_the_call_over(
     said = page.get_by_role("log")
     expect(said).to_contain_text("Seaview")
     expect(page.get_by_role("button", name="Whisper to")).to_have_count(0)
+    keep_messages(page)
 
     choose(page, "Join from anna")
     page.get_by_label("The agent is quiet meanwhile").check()
@@ -125,14 +126,14 @@ def test_an_operator_joins_whispers_and_takes_the_call_over(
     shoot(page, "live-join")
     page.get_by_role("button", name="Join from anna").click()
     there = phones.anna_takes()
-    expect(page.get_by_text("anna has joined the call")).to_be_visible()
+    was_told(page, "anna has joined the call")
     expect(said).to_contain_text("An operator joins")
 
     page.get_by_role("button", name="Whisper to anna").click()
     page.get_by_role("textbox", name="anna alone hears this").fill("Offer a room with a view.")
     axe(page)
     page.get_by_role("button", name="Whisper it").click()
-    expect(page.get_by_text("It is being whispered")).to_be_visible()
+    was_told(page, "It is being whispered")
     expect(said).to_contain_text("Offer a room with a view.")
 
     async def hears() -> None:
@@ -147,7 +148,7 @@ def test_an_operator_joins_whispers_and_takes_the_call_over(
     choose(page, "Take over at anna")
     page.get_by_role("button", name="Take over at anna").click()
     there = phones.anna_takes()
-    expect(page.get_by_text("The caller is connected with anna")).to_be_visible()
+    was_told(page, "The caller is connected with anna")
     expect(said).to_contain_text("Taken over by an operator")
     expect(page.get_by_role("button", name="Whisper to anna")).to_be_visible()
     phones.elsewhere.loop.call_soon_threadsafe(there.hangup)

@@ -31,11 +31,11 @@ class Gate:
 
     def __call__(self) -> str:
         self.began.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         return "done"
 
     async def entered(self) -> None:
-        assert await asyncio.to_thread(self.began.wait, 10)
+        assert await asyncio.to_thread(self.began.wait, 60)
 
 
 async def test_work_runs_beside_the_loop_and_gives_its_result(workers: Workers) -> None:
@@ -107,7 +107,7 @@ async def test_speculative_work_leaves_a_thread_for_final_work(
     gates = [Gate(), Gate()]
     guesses = [asyncio.create_task(workers.run_speculative(gate)) for gate in gates]
     await gates[0].entered()
-    assert await asyncio.wait_for(workers.run(int, "1"), 10) == 1
+    assert await asyncio.wait_for(workers.run(int, "1"), 60) == 1
     assert workers.running(Priority.SPECULATIVE) == 1
     assert not gates[1].began.is_set()
     gates[0].go.set()
@@ -163,7 +163,7 @@ async def test_closing_cancels_the_queue_and_leaves_no_thread() -> None:
 def test_work_can_begin_before_there_is_an_event_loop() -> None:
     workers, gate = Workers(threads=1), Gate()
     first, second = workers.begin(gate), workers.begin(int, "7")
-    assert gate.began.wait(10)
+    assert gate.began.wait(60)
 
     async def end() -> tuple[str, int]:
         gate.go.set()

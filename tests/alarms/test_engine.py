@@ -46,7 +46,8 @@ async def test_a_call_fires_an_alarm_that_names_it(
     path = tmp_path / "ai-agent.yaml"
     async with receiver(500, 200) as hook, MailServer() as mails:
         path.write_text(CONFIG.replace("HOOK", hook.url).replace("PORT", str(mails.port)))
-        engine = Engine(load(path, {}).config, source=ConfigSource(path, {}))
+        source = ConfigSource(path, {})
+        engine = Engine(load(path, {}).config, source=source, sheds_load=False)
         await engine.start()
         try:
             async with SimulatedCaller("127.0.0.1", engine.audiosocket_port):

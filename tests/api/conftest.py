@@ -13,6 +13,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from cordboard.api.app import ComponentState
+from cordboard_testkit.patience import PATIENCE
 
 
 class ShownEngine:
@@ -66,7 +67,7 @@ async def ask(
         lines.setdefault("Content-Length", str(len(body)))
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
-    raw = await asyncio.wait_for(reader.read(), 10)
+    raw = await asyncio.wait_for(reader.read(), PATIENCE)
     writer.close()
     await writer.wait_closed()
     answer, _, content = raw.partition(b"\r\n\r\n")

@@ -44,11 +44,17 @@ class Administered:
                     "shop": {
                         "command": [sys.executable, "-c", CHATTY],
                         "env": {"SHOP_KEY": "${SHOP_KEY}"},
+                        "start_timeout_ms": 60_000,
                     },
-                    "off": {"command": [sys.executable, str(FAULTY_SERVER)], "enabled": False},
+                    "off": {
+                        "command": [sys.executable, str(FAULTY_SERVER)],
+                        "enabled": False,
+                        "start_timeout_ms": 60_000,
+                    },
                     "flaky": {  # dies at its first start only
                         "command": [sys.executable, str(FAULTY_SERVER), "flaky", f"{folder}/seen"],
                         "restart": {"max_restarts": 0},
+                        "start_timeout_ms": 60_000,
                     },
                 }
             },
@@ -62,7 +68,7 @@ class Administered:
         environ = {"TOKEN": "correct-horse", "SHOP_KEY": SECRET}
         loaded = load(self.path, environ)
         source = ConfigSource(self.path, environ, loaded.digests)
-        self.engine = Engine(loaded.config, source=source)
+        self.engine = Engine(loaded.config, source=source, sheds_load=False)
         await self.engine.start()
 
     async def get(self, path: str) -> Any:

@@ -38,7 +38,7 @@ async def respond(script: Script, text: str) -> AsyncGenerator[str, None]:
     if text == "wait":
         await script.ask("mcp_s_waits")
     elif text == "quiet":
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(1.2)
         yield "Done."
     elif text.startswith("use "):
         reply = await script.ask(text.removeprefix("use "), text="hello\nthere")
@@ -236,7 +236,7 @@ async def open_stream(port: Port, message: str) -> tuple[asyncio.StreamReader, A
 
 async def test_a_client_that_goes_away_cancels_what_only_reads(port: Port) -> None:
     reader, writer = await open_stream(port, "wait")
-    seen = await asyncio.wait_for(reader.readuntil(b"event: tool_call"), 10)
+    seen = await asyncio.wait_for(reader.readuntil(b"event: tool_call"), 60)
     session = parsed(seen)[0][1]["session_id"]
     busy = await port.send({"session_id": session, "message": "more"})
     assert busy.status == 409
@@ -266,9 +266,9 @@ async def test_a_stream_in_which_nothing_happens_is_kept_alive(port: Port) -> No
 
 async def test_a_running_answer_ends_in_order_when_the_engine_stops(port: Port) -> None:
     reader, writer = await open_stream(port, "wait")
-    await asyncio.wait_for(reader.readuntil(b"event: tool_call"), 10)
+    await asyncio.wait_for(reader.readuntil(b"event: tool_call"), 60)
     await port.parlour.sessions.close()
-    rest = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n"), 10)
+    rest = await asyncio.wait_for(reader.readuntil(b"\r\n0\r\n"), 60)
     assert b'"state":"ended","reason":"engine_stopped"' in rest
     writer.close()
     assert (await port.send({"context": "demo"})).status == 503

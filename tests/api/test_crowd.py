@@ -146,7 +146,7 @@ async def test_a_client_that_does_not_read_its_answers_is_closed(
 ) -> None:
     """Otherwise its request would be under way for ever."""
     monkeypatch.setattr(engine, "metrics", AsyncMock(return_value=b"x" * 8_000_000))
-    server = HttpServer(Health(port=0), app(engine), idle_seconds=0.2)
+    server = HttpServer(Health(port=0), app(engine), idle_seconds=1.0)
     await server.start()
     loop = asyncio.get_running_loop()
     with socket.socket() as client:

@@ -213,10 +213,10 @@ async def test_close_leaves_no_task_no_port_and_no_idle_connection(engine: Shown
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    await asyncio.wait_for(reader.readuntil(b'{"live":true}'), 10)
-    await asyncio.wait_for(server.close(), 10)
+    await asyncio.wait_for(reader.readuntil(b'{"live":true}'), 60)
+    await asyncio.wait_for(server.close(), 60)
     await server.close()
-    assert await asyncio.wait_for(reader.read(), 10) == b""
+    assert await asyncio.wait_for(reader.read(), 60) == b""
     writer.close()
     await writer.wait_closed()
     assert asyncio.all_tasks() == before
@@ -256,7 +256,7 @@ async def test_signals_stay_with_the_engine(engine: ShownEngine) -> None:
         server = HttpServer(Health(port=0), made(engine))
         await server.start()
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(received.wait(), 10)
+        await asyncio.wait_for(received.wait(), 60)
         assert (await ask(server.port, "/live")).status == 200
         await server.close()
     finally:

@@ -352,7 +352,7 @@ async def test_a_slow_test_holds_nobody_else_and_is_not_done_twice_at_once(
 ) -> None:
     fake.hold = asyncio.Event()
     slow = asyncio.create_task(ask(port, "/mcp/test/atis", **POST))
-    await asyncio.wait_for(fake.held.wait(), 10)
+    await asyncio.wait_for(fake.held.wait(), 60)
     assert (await ask(port, "/live")).status == 200
     assert (await ask(port, "/mcp/status")).status == 200
     assert (await ask(port, "/reload", **POST)).status == 200

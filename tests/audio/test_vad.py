@@ -30,7 +30,7 @@ class TellingModel:
 
     def judge(self, windows: Floats, states: Floats) -> tuple[Floats, Floats]:
         self.entered.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         if self.failure is not None:
             raise self.failure
         assert windows.shape[1] == 288
@@ -84,7 +84,7 @@ class Listener:
         self.changed.set()
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.heard) + len(self.failed) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -116,7 +116,7 @@ async def test_windows_that_come_meanwhile_share_one_batch(
     streams = [bank.open(listener.probability) for listener in listeners]
     model.go.clear()
     streams[0].feed(ramp(0, 1))
-    await asyncio.to_thread(model.entered.wait, 10)
+    await asyncio.to_thread(model.entered.wait, 60)
     for n, stream in enumerate(streams[1:], 1):
         stream.feed(ramp(100 * n, 1 + (n % 3)))
     assert bank.waiting_windows == sum(1 + n % 3 for n in range(1, 20))
@@ -220,7 +220,7 @@ async def test_a_stream_closed_while_its_window_is_judged_hears_nothing(
     stream.feed(ramp(0, 1))
     second.feed(ramp(0, 1))
     stream.feed(ramp(0, 2))
-    await asyncio.to_thread(model.entered.wait, 10)
+    await asyncio.to_thread(model.entered.wait, 60)
     stream.close()
     stream.feed(ramp(0, 2))
     model.go.set()

@@ -13,8 +13,13 @@ async def test_calls_viewers_and_person_are_real(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(admin, "RECORDED", 20)
     monkeypatch.setattr(admin, "SETTLE", 0.5)
     monkeypatch.setattr(admin, "CROWDS", ((0, False), (1, True)))
-    report = await admin.measure(lambda text: None, Options(only=("live",), calls=2, seconds=7))
-    nobody, crowd = (cast("dict[str, Any]", each) for each in report.figures.values())
+    for seconds in (7, 20, 60):  # a busy machine does less in the same time
+        options = Options(only=("live",), calls=2, seconds=seconds)
+        report = await admin.measure(lambda text: None, options)
+        nobody, crowd = (cast("dict[str, Any]", each) for each in report.figures.values())
+        measured = ("rows_ms", "events_ms", "searches_ms", "checks_ms")
+        if all(crowd["seen"][each] for each in measured):
+            break
     assert (nobody["counted"]["calls"], crowd["counted"]["calls"]) == (2, 2)
     assert nobody["cores"] > 0
     assert nobody["seen"]["frames"] == 0

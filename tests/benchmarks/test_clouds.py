@@ -30,6 +30,8 @@ async def test_the_scenes_are_right_and_a_provider_that_fails_leaves_the_others(
         "gemini_live": replace(clouds.CLOUDS["gemini_live"], scenes=("drop and resume",)),
     }
     monkeypatch.setattr(clouds, "CLOUDS", tried)
+    monkeypatch.setattr(clouds, "STOPS_WITHIN_MS", 6_000)
+    monkeypatch.setattr(clouds, "SCENE_SECONDS", 180)
     monkeypatch.setenv("OPENAI_API_KEY", REAL_KEY)
 
     await clouds.run(tmp_path, list(tried), emulated=True)

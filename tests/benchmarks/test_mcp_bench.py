@@ -39,11 +39,11 @@ async def test_a_killed_server_is_timed_from_the_kill_on() -> None:
     victim = Victim()
     victim.server.start()
     try:
-        assert await victim.server.wait_ready(20)
+        assert await victim.server.wait_ready(60)
         victim.kill()
         failed_at = await victim.last_call()
-        await asyncio.wait_for(victim.down.wait(), 20)
-        assert victim.server.state is ServerState.RESTARTING
+        await asyncio.wait_for(victim.down.wait(), 60)
+        assert victim.server.state in (ServerState.RESTARTING, ServerState.STARTING)
         assert victim.killed_at < victim.down_at
         assert victim.killed_at < failed_at
         assert not victim.back.is_set()

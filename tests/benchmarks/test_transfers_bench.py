@@ -62,7 +62,9 @@ def test_the_voice_of_the_other_phone_is_told_from_the_music() -> None:
 
 @pytest.mark.asterisk
 @pytest.mark.voices
-async def test_transfers_are_taken_and_declined() -> None:
+async def test_transfers_are_taken_and_declined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfers, "TALK_SECONDS", 3.0)
+    monkeypatch.setattr(transfers, "LONGEST_WAIT", 60.0)
     report = await transfers.measure(lambda text: None, Options(calls=1))
     figures = report.figures
     for name, count in (("briefing_s", 2), ("talk_s", 1), ("back_s", 1)):

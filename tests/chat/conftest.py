@@ -33,7 +33,7 @@ from cordboard.tools.payload import DEFAULT_LIMITS
 from cordboard.tools.tool import ToolReply
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 Respond: TypeAlias = Callable[["Script", str], AsyncGenerator[str, None]]
 
 
@@ -87,6 +87,7 @@ def server(*behaviour: str, **settings: Any) -> dict[str, Any]:
     return {
         "command": [sys.executable, str(FAULTY_SERVER), *(behaviour or ("good", "--tells"))],
         "restart": {"backoff_ms": 20},
+        "start_timeout_ms": 60_000,
         "stop_grace_ms": 1_000,
         **settings,
     }

@@ -12,7 +12,7 @@ import pytest
 from cordboard.chat.sessions import ChatSessions
 from cordboard.errors import ChatRefused
 
-from .conftest import Parlour, Script, names, read, say, server, until, words
+from .conftest import PATIENCE, Parlour, Script, names, read, say, server, until, words
 
 ECHO = {"tools": ["mcp_s_echo"], "greeting": "Good day, {caller_name}."}
 
@@ -192,7 +192,8 @@ async def test_a_tool_that_fails_and_a_server_that_dies_are_results(parlour: Par
         yield f"{reply.status}: {reply.message}"
 
     context = {"tools": ["mcp_s_fails", "mcp_s_exits", "mcp_s_hangs"]}
-    settings = server(defaults={"timeout_ms": 400})
+    tools = [{"name": "fails"}, {"name": "exits"}, {"name": "hangs", "timeout_ms": 400}]
+    settings = server(defaults={"timeout_ms": 60_000}, tools=tools)
     sessions = await opened(parlour, ask, contexts={"demo": context}, server=settings)
     session, answer = sessions.begin("demo", "mcp_s_fails")
     assert "No report for that station" in words(await read(answer))
@@ -246,7 +247,7 @@ async def test_what_changes_the_world_goes_on_and_is_told_with_the_next_message(
 
     async def book(script: Script, text: str) -> AsyncGenerator[str, None]:
         if text == "book":
-            await script.ask("book", seconds=0.3)
+            await script.ask("book", seconds=1.5)
         yield "Anything else?"
 
     sessions = await opened(
@@ -289,7 +290,7 @@ async def test_a_hung_booking_does_not_hold_up_an_engine_that_stops(
         answer.leave()
     elif before == "it is ended":
         session.end_soon("completed", "caller_hangup")
-    await asyncio.wait_for(sessions.close(grace=3_600), 30)
+    await asyncio.wait_for(sessions.close(grace=3_600), 60)
     lines = parlour.ledger(session.session_id)
     reason = "caller_hangup" if before == "it is ended" else "engine_stopped"
     assert (lines[-1]["type"], lines[-1]["reason"]) == ("call.ended", reason)
@@ -302,7 +303,7 @@ async def test_a_filler_bridges_a_slow_tool(parlour: Parlour) -> None:
               "slow_response_threshold_ms": 50, "slow_response_message": "A moment."}]  # fmt: skip
 
     async def look(script: Script, text: str) -> AsyncGenerator[str, None]:
-        await script.ask("look", seconds=0.3)
+        await script.ask("look", seconds=1.5)
         yield "Done."
 
     sessions = await opened(
@@ -324,18 +325,18 @@ async def test_an_answer_that_never_comes_is_given_up(parlour: Parlour) -> None:
         parlour,
         never,
         contexts={"demo": {"tools": ["mcp_s_waits"]}},
-        chat={"turn_timeout_ms": 1_000},
+        chat={"turn_timeout_ms": 2_000},
     )
     session, answer = sessions.begin("demo", "wait")
     events = await read(answer)
     assert names(events)[-3:] == ["error", "tool_result", "done"]
-    assert events[-3].data == {"code": "turn_timeout", "message": "no answer within 1 s"}
+    assert events[-3].data == {"code": "turn_timeout", "message": "no answer within 2 s"}
     assert events[-1].data["state"] == "open"
     assert words(await say(session, "again")) == "There."
 
 
 async def test_who_writes_no_more_is_gone_after_a_while(parlour: Parlour) -> None:
-    sessions = await opened(parlour, chat={"idle_ms": 1_000})
+    sessions = await opened(parlour, chat={"idle_ms": 2_000})
     session, answer = sessions.begin("demo", None)
     assert names(await read(answer)) == ["session", "token", "done"]
     assert words(await say(session, "hello")) == "You said this. hello"
@@ -374,9 +375,10 @@ async def test_a_stop_ends_all_and_lets_a_booking_finish(parlour: Parlour) -> No
     tools = [{"name": "slow", "expose_as": "book", "effects": "destructive", "approval": "none"}]
 
     async def book(script: Script, text: str) -> AsyncGenerator[str, None]:
-        await script.ask("book", seconds=0.3)
+        await script.ask("book", seconds=1.5)
         yield "Booked."
 
+    parlour.times = {"close_seconds": PATIENCE, "tool_grace": PATIENCE}
     sessions = await opened(
         parlour, book, contexts={"demo": {"tools": ["book"]}}, server=server(tools=tools)
     )
@@ -410,6 +412,7 @@ async def test_a_reload_leaves_a_conversation_with_what_it_began_with(parlour: P
 async def test_what_a_context_looks_up_before_and_does_after(parlour: Parlour) -> None:
     context = {
         "tools": [],
+        "pre_call_timeout_ms": 30_000,
         "greeting": "For {caller_name}: {note.text|nothing}.",
         "pre_call": [
             {"tool": "mcp_s_echo", "arguments": {"text": "{call.caller_number}"}, "save_as": "note"}

@@ -61,13 +61,26 @@ def program(*arguments: str, **environment: str) -> Done:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=ROOT,
         env={**os.environ, **environment},
         check=False,
     )
     assert "Traceback" not in done.stderr + done.stdout
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def user_without_a_name() -> Iterator[str]:
+    """As in a container that runs as any user id; yields how the user is called in records."""
+    environment = {**os.environ}
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        environment.pop(name, None)
+    with (
+        mock.patch.dict(os.environ, environment, clear=True),
+        mock.patch("pwd.getpwuid", side_effect=KeyError("uid not found")),
+    ):
+        yield f"user {os.getuid()}"
 
 
 @contextlib.contextmanager

@@ -95,8 +95,11 @@ class Engines:
         return str(path)
 
     def status(self) -> dict[str, Any]:
-        """Version, state and problem by node."""
-        found = json.loads(self.command("status", "--json").out)
+        """Version, state and problem by node; nothing while the bus does not answer."""
+        done = self.command("status", "--json")
+        if not done.out:
+            return {}
+        found = json.loads(done.out)
         return {
             each["instance"].split("-")[0]: (each["number"], each["state"], each["problem"])
             for each in found["engines"]

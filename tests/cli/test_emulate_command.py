@@ -222,7 +222,7 @@ def _emulated(vendor: str) -> Iterator[_Emulated]:
                     break
             yield service
             running.send_signal(signal.SIGINT)
-            service.said += running.communicate(timeout=20)[0]
+            service.said += running.communicate(timeout=60)[0]
             assert running.returncode == 0
         finally:
             running.kill()
@@ -236,7 +236,7 @@ def _shell(command: str, environment: dict[str, str]) -> subprocess.CompletedPro
         ["bash", "-c", script],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         cwd=ROOT,
         env={**os.environ, **environment},
         check=False,

@@ -178,7 +178,7 @@ def _logged(log: Path, event: str) -> dict[str, Any]:
 
 
 def _until(reached: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + 3 * PATIENCE
     while not reached():
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.02)

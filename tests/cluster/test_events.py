@@ -313,7 +313,10 @@ async def talk(calls: list[Call], seconds: float) -> None:
 async def test_six_seconds_without_a_real_server(
     server: NatsServer, tmp_path: Path, fault: str
 ) -> None:
-    async with bus(server.settings) as found, sinking(found.events, tmp_path) as sink:
+    async with (
+        bus(server.settings, patient=False) as found,
+        sinking(found.events, tmp_path) as sink,
+    ):
         calls = [Call(sink, tmp_path, f"c{number}").open() for number in range(5)]
         await talk(calls, 0.5)
         server.stop() if fault == "stop" else server.kill()
@@ -334,7 +337,7 @@ async def test_fifty_random_outages_lose_and_repeat_nothing(
     """Stopped or killed at any moment, for up to 0.2 s; memory for some lines only."""
     dice = random.Random(20261124)
     async with (
-        bus(server.settings) as found,
+        bus(server.settings, patient=False) as found,
         sinking(found.events, tmp_path, most_waiting=3_000) as sink,
     ):
         calls = [Call(sink, tmp_path, f"c{number}").open() for number in range(5)]

@@ -100,7 +100,7 @@ async def test_an_engine_that_is_not_there_or_dies_is_noticed(
     server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forwarding, "ALIVE_SECONDS", 0.05)
-    monkeypatch.setattr(forwarding, "LOST_SECONDS", 0.5)
+    monkeypatch.setattr(forwarding, "LOST_SECONDS", 2.0)
 
     async def silent(request: AdminRequest, exchange: Exchange) -> None:
         await asyncio.Future()
@@ -113,10 +113,11 @@ async def test_an_engine_that_is_not_there_or_dies_is_noticed(
                 await a.begin("b-1", REQUEST)
         async with engine(server, "b-1", silent) as b:
             exchange = await a.begin("b-1", REQUEST)
-            await asyncio.sleep(0.8)  # a silent handler is alive
+            await asyncio.sleep(2.3)  # a silent handler is alive
             waiting = asyncio.create_task(exchange.receive())
             await asyncio.sleep(0)
             assert not waiting.done()
+            monkeypatch.setattr(forwarding, "LOST_SECONDS", 0.3)
             b._exchanges.clear()  # as one that is killed says nothing
             with pytest.raises(NodeGone, match="no sign of life"):
                 await waiting

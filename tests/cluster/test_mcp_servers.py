@@ -166,12 +166,17 @@ async def test_a_timeout_and_a_cancellation_reach_the_process(nats: NatsServer) 
 
 
 async def test_the_next_engine_runs_the_server_of_one_that_was_killed(nats: NatsServer) -> None:
-    async with two(nats, shop()) as (first, second):
+    config = shop("good", "--tells")
+    async with two(nats, config) as (first, second):
         pid = first.pid
-        third = Engine(nats, "c-3", shop())
+        third = Engine(nats, "c-3", config)
         await third.ready()
         calling = asyncio.create_task(second.call("hangs", timeout=60))
-        await asyncio.sleep(0.1)
+
+        def asked() -> bool:
+            return any(line.startswith("asked tools/call") for line in first.server.status().stderr)
+
+        await until(asked, "the call")
         await first.die()
         with pytest.raises(McpUnavailable):  # not repeated at the next engine
             await calling
@@ -278,7 +283,7 @@ async def test_an_answer_of_a_stranger_costs_its_own_call_only(nats: NatsServer)
         for _ in forged:
             with pytest.raises(McpError):
                 await second.call("plain", timeout=1)
-        assert second.server.state is ServerState.READY
+        await until(lambda: second.server.state is ServerState.READY, "the server")
 
 
 async def test_a_change_of_the_tools_is_told(nats: NatsServer) -> None:

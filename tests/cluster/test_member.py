@@ -19,7 +19,7 @@ from cordboard.cluster.wire import CallRecord
 from cordboard.config.sections.cluster import Cluster
 from cordboard.config.sections.privacy import Encryption
 from cordboard.errors import ClusterError
-from cordboard_testkit.patience import until
+from cordboard_testkit.patience import PATIENCE, until
 
 
 @pytest.fixture
@@ -82,7 +82,8 @@ async def test_what_an_engine_says_of_itself_and_that_it_leaves(
         a.standing = replace(a.standing, draining=True, live_calls=3)
         a.member.lease.renew_soon()
         await until(lambda: b.member.roster.others[a.member.instance].draining)
-        assert b.member.state == MemberState(b.member.instance, "", "held", 2, 0, 0, 0)
+        usual = MemberState(b.member.instance, "", "held", 2, 0, 0, 0)
+        await until(lambda: b.member.state == usual)
         seen = b.member.roster.others[a.member.instance]
         assert (seen.live_calls, seen.free_slots) == (3, 0)
         await a.member.stop()
@@ -160,7 +161,7 @@ async def test_an_engine_starts_and_stops_without_its_bus(
     again = Engine(server, tmp_path, "a")
     async with joined(again):
         await again.member.bus.ready()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while await again.member.bus.events.last("c1") is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await again.member.events.idle()

@@ -119,7 +119,7 @@ async def number(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> As
         local = re.sub(r'CALLERS ".*"', 'CALLERS "127.0.0.1/32"', local)
         local = local.replace("/etc/kamailio/dispatcher.list", str(folder / "dispatcher.list"))
         local += f'#!define MODULES "{modules}/"\n'
-        local += "#!define PROBE_SECONDS 1\n#!define ANSWER_MS 10000\n"
+        local += "#!define PROBE_SECONDS 1\n#!define ANSWER_MS 5000\n"
         (folder / "local.cfg").write_text(local)
         command = [str(programs / "kamailio"), "-DD", "-E", "-f", str(folder / "kamailio.cfg")]
         command += ["-Y", str(folder), "-M", "8"]

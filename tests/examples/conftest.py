@@ -75,7 +75,10 @@ async def opened(
     settings: Settings, now: Callable[[], dt.datetime] = lambda: NOW
 ) -> AsyncIterator[System]:
     """A system of the test's own."""
-    async with running(settings, now=now) as restaurant, httpx2.AsyncClient(timeout=20) as http:
+    async with (
+        running(settings, now=now) as restaurant,
+        httpx2.AsyncClient(timeout=PATIENCE) as http,
+    ):
         yield System(restaurant, http)
 
 

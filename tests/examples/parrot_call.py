@@ -71,7 +71,8 @@ async def transport(config: Config) -> list[str]:
 async def readiness(config: Config, folder: Path) -> dict[str, Any]:
     """The components of a running engine."""
     calls = config.calls.model_copy(update={"directory": folder / "engine"})
-    engine = Engine(config.model_copy(update={"health": Health(port=0), "calls": calls}))
+    given = config.model_copy(update={"health": Health(port=0), "calls": calls})
+    engine = Engine(given, sheds_load=False)
     await engine.start()
     try:
         return {

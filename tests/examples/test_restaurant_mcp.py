@@ -213,7 +213,7 @@ async def test_a_token_that_no_longer_counts_is_replaced_once_on_both_legs(
 
 async def test_tokens_are_renewed_before_they_end(tmp_path: Path) -> None:
     async with (
-        opened(settings_for(tmp_path, token_lifetime=1.0)) as system,
+        opened(settings_for(tmp_path, token_lifetime=2.0)) as system,
         _connected(system) as server,
     ):
         issuer = system.restaurant.issuer
@@ -254,11 +254,11 @@ async def _failing(system: System) -> AsyncIterator[SupervisedServer]:
 async def test_a_slow_backend_is_given_up_in_time_and_nothing_is_booked(tmp_path: Path) -> None:
     evening = {**EVENING, "people": 8, "date": "2026-12-09"}
     async with (
-        opened(settings_for(tmp_path, backend_timeout=3.0)) as system,
+        opened(settings_for(tmp_path, backend_timeout=4.0)) as system,
         _connected(system) as server,
     ):
         await _data(server, "get_tables")
-        system.restaurant.faults.delay_ms = 4_000
+        system.restaurant.faults.delay_ms = 5_000
         assert await _refusal(server, "book_table", **evening) == NO_ANSWER
         system.restaurant.faults.delay_ms = 0
         await asyncio.sleep(1.5)  # until the backend has slept

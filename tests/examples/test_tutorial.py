@@ -248,9 +248,9 @@ class Terminal:
     def shows(self, expected: str, *, in_order: bool = True) -> None:
         """Wait until the lines are there: one below the other, or anywhere in what is new."""
         wanted = [re.compile(pattern_of(line)) for line in expected.splitlines()]
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + 3 * PATIENCE
         while True:
-            new = self.log.read_text()[self.read :]
+            new = self.log.read_text(errors="replace")[self.read :]
             lines = [plain(line) for line in new.splitlines()]
             if in_order:
                 heads = lines[: len(wanted)]

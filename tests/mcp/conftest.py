@@ -16,7 +16,7 @@ from cordboard.mcp.supervision.server import SupervisedServer
 from cordboard.mcp.supervision.status import SilentServerObserver
 from cordboard_testkit.mcp_servers import FAULTY_SERVER
 
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 
 def faulty(*behaviour: str, **settings: Any) -> McpServer:
@@ -25,6 +25,7 @@ def faulty(*behaviour: str, **settings: Any) -> McpServer:
     return McpServer.model_validate(
         {
             "command": [sys.executable, str(FAULTY_SERVER), *behaviour],
+            "start_timeout_ms": 60_000,
             "stop_grace_ms": 4_000,
             "restart": restart,
             **settings,
@@ -87,8 +88,8 @@ async def start() -> AsyncIterator[Start]:
 
 
 async def gone(group: int) -> bool:
-    """Whether a process group has no living member, at the latest in a few seconds."""
-    deadline = time.monotonic() + 10
+    """Whether a process group has no living member, at the latest in a minute."""
+    deadline = time.monotonic() + 60
     while _members(group):
         if time.monotonic() > deadline:
             return False
@@ -109,7 +110,7 @@ def _members(group: int) -> list[int]:
     return found
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that tells nobody; fails after a generous time."""
     deadline = time.monotonic() + seconds
     while not condition():

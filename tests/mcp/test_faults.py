@@ -62,7 +62,7 @@ class Counted(Allowance):
 
 async def test_a_good_server_answers(start: Start) -> None:
     server = await start()
-    result = await server.call("echo", {"text": "hello"}, 5)
+    result = await server.call("echo", {"text": "hello"}, 60)
     assert result.structured_content["text"] == "hello"
     status = server.status()
     assert status.state is ServerState.READY
@@ -73,12 +73,12 @@ async def test_a_good_server_answers(start: Start) -> None:
 async def test_command_that_does_not_exist_fails_at_once_and_for_good() -> None:
     server = SupervisedServer("ghost", McpServer(command=("no-such-program-anywhere",)))
     server.start()
-    await asyncio.wait_for(server.settled.wait(), 30)
+    await asyncio.wait_for(server.settled.wait(), 60)
     assert server.state is ServerState.FAILED
     assert "no-such-program-anywhere" in server.status().last_error
     assert "not found on PATH" in server.status().last_error
     with pytest.raises(McpUnavailable):
-        await server.call("echo", {}, 5)
+        await server.call("echo", {}, 60)
     await server.close()
 
 
@@ -112,13 +112,13 @@ async def test_a_tool_list_of_the_wrong_shape_is_one_clear_error(start: Start) -
 
 async def test_a_banner_on_stdout_does_no_harm(start: Start) -> None:
     server = await start("banner")
-    assert (await server.call("plain", {}, 5)).content
+    assert (await server.call("plain", {}, 60)).content
 
 
 async def test_half_a_character_in_the_arguments_costs_nothing(start: Start) -> None:
     server = await start()
     for _ in range(2):  # and the connection is as good as before
-        result = await server.call("echo", {"text": "cut \ud83d off"}, 5)
+        result = await server.call("echo", {"text": "cut \ud83d off"}, 60)
         assert result.structured_content["text"] == "cut ? off"
 
 
@@ -135,7 +135,7 @@ async def test_death_in_a_call_fails_it_at_once_and_the_server_comes_back(start:
     assert server.status().last_error == "it exited with status 3"
     assert server.status().restarts == 1
     assert journal.up == [False, True, False, True]
-    assert (await server.call("echo", {"text": "back"}, 5)).structured_content["text"] == "back"
+    assert (await server.call("echo", {"text": "back"}, 60)).structured_content["text"] == "back"
 
 
 async def test_a_call_to_a_server_that_is_down_is_answered_at_once(start: Start) -> None:
@@ -144,7 +144,7 @@ async def test_a_call_to_a_server_that_is_down_is_answered_at_once(start: Start)
         await server.call("exits", {}, 60)
     await until(lambda: server.state is ServerState.RESTARTING)
     with pytest.raises(McpUnavailable, match="restarting"):
-        await asyncio.wait_for(server.call("echo", {"text": ""}, 60), 30)
+        await asyncio.wait_for(server.call("echo", {"text": ""}, 60), 60)
 
 
 async def test_killed_while_a_grandchild_holds_the_pipe(start: Start) -> None:
@@ -152,7 +152,7 @@ async def test_killed_while_a_grandchild_holds_the_pipe(start: Start) -> None:
     group = server.status().pid
     assert group
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 10)
+        await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 60)
     assert await gone(group), "the grandchild is left"
     await until(lambda: server.state is ServerState.FAILED)
     assert "SIGKILL" in server.status().last_error
@@ -160,7 +160,7 @@ async def test_killed_while_a_grandchild_holds_the_pipe(start: Start) -> None:
 
 async def test_a_grandchild_does_not_outlive_a_server_that_ends_well(start: Start) -> None:
     server = await start()
-    child = int(words(await server.call("leaves_grandchild", {}, 5)))
+    child = int(words(await server.call("leaves_grandchild", {}, 60)))
     os.kill(child, 0)
     group = server.status().pid
     assert group
@@ -170,18 +170,18 @@ async def test_a_grandchild_does_not_outlive_a_server_that_ends_well(start: Star
 
 async def test_bytes_that_are_not_utf8_lose_only_themselves(start: Start) -> None:
     server = await start()
-    assert words(await server.call("not_utf8", {}, 5)) == "caf\ufffd"
-    assert (await server.call("plain", {}, 5)).content
+    assert words(await server.call("not_utf8", {}, 60)) == "caf\ufffd"
+    assert (await server.call("plain", {}, 60)).content
 
 
 async def test_garbage_lines_are_skipped(start: Start) -> None:
     server = await start()
-    assert words(await server.call("garbage", {}, 5)) == "clean"
+    assert words(await server.call("garbage", {}, 60)) == "clean"
 
 
 async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_in_part(start: Start) -> None:
     server = await start()
-    assert words(await server.call("stderr_flood", {"kilobytes": 20_000}, 30)) == "still here"
+    assert words(await server.call("stderr_flood", {"kilobytes": 20_000}, 60)) == "still here"
     await until(lambda: len(server.status().stderr) > 0)
     assert sum(len(line) for line in server.status().stderr) <= 64 * 1024
 
@@ -194,7 +194,7 @@ async def test_a_flood_on_stderr_at_start_does_not_stop_the_start(start: Start) 
 @pytest.mark.parametrize("size", [1_000_000, 5_000_000])
 async def test_megabytes_of_text_arrive(start: Start, size: int) -> None:
     server = await start()
-    assert len(words(await server.call("huge", {"bytes": size}, 30))) == size
+    assert len(words(await server.call("huge", {"bytes": size}, 60))) == size
 
 
 async def test_five_megabytes_of_data_arrive_and_are_parsed_beside_the_event_loop(
@@ -209,7 +209,7 @@ async def test_five_megabytes_of_data_arrive_and_are_parsed_beside_the_event_loo
 
     monkeypatch.setattr(transport, "read_large", read_large)
     server = await start()
-    result = await server.call("rows", {"count": 140_000}, 30)
+    result = await server.call("rows", {"count": 140_000}, 60)
     assert result.structured_content["rows"][139_999] == {"id": 139_999, "name": "row 139999"}
     assert words(result) == "many"
     assert readers
@@ -219,8 +219,8 @@ async def test_five_megabytes_of_data_arrive_and_are_parsed_beside_the_event_loo
 async def test_a_result_of_too_many_parts_is_refused(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError, match="more than 1000 parts"):
-        await server.call("parts", {"count": 100_000}, 30)
-    assert (await server.call("plain", {}, 5)).content
+        await server.call("parts", {"count": 100_000}, 60)
+    assert (await server.call("plain", {}, 60)).content
 
 
 @pytest.mark.parametrize("tool", ["huge", "huge_id_last"])
@@ -228,7 +228,7 @@ async def test_fifty_megabytes_fail_that_call_only(start: Start, tool: str) -> N
     server = await start()
     with pytest.raises(McpError, match="longer than"):
         await server.call(tool, {"bytes": 50_000_000}, 60)
-    assert words(await server.call("plain", {}, 30)) == "Runway two seven is in use."
+    assert words(await server.call("plain", {}, 60)) == "Runway two seven is in use."
 
 
 async def test_an_overlong_answer_is_matched_to_its_call_among_several(start: Start) -> None:
@@ -248,13 +248,13 @@ async def test_a_hanging_tool_times_out_and_is_cancelled_at_the_server(start: St
     with pytest.raises(McpTimeout):
         await server.call("hangs", {}, 0.2)
     await until(lambda: any(line.startswith("cancelled") for line in server.status().stderr))
-    assert (await server.call("plain", {}, 5)).content
+    assert (await server.call("plain", {}, 60)).content
 
 
 async def test_a_cancelled_call_is_cancelled_at_the_server(start: Start) -> None:
     server = await start()
     call = asyncio.create_task(server.call("hangs", {}, 60))
-    await server.call("plain", {}, 5)
+    await server.call("plain", {}, 60)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -264,7 +264,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(start: Start) -> None
 async def test_closing_stdout_ends_that_life(start: Start) -> None:
     server = await start(stop_grace_ms=400)
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("closes_stdout", {}, 60), 10)
+        await asyncio.wait_for(server.call("closes_stdout", {}, 60), 60)
     await until(lambda: server.status().restarts == 1)
     assert server.status().last_error == "it closed its output"
 
@@ -274,7 +274,7 @@ async def test_what_answers_no_call_leaves_it_to_its_timeout(start: Start, tool:
     server = await start()
     with pytest.raises(McpTimeout):
         await server.call(tool, {}, 0.2)
-    assert (await server.call("plain", {}, 5)).content
+    assert (await server.call("plain", {}, 60)).content
 
 
 async def test_a_partial_line_costs_its_call_and_the_one_it_runs_into(start: Start) -> None:
@@ -283,7 +283,7 @@ async def test_a_partial_line_costs_its_call_and_the_one_it_runs_into(start: Sta
         await server.call("partial", {}, 0.2)
     with pytest.raises(McpError):
         await server.call("plain", {}, 0.2)
-    assert (await server.call("plain", {}, 5)).content
+    assert (await server.call("plain", {}, 60)).content
 
 
 @pytest.mark.parametrize(
@@ -291,15 +291,15 @@ async def test_a_partial_line_costs_its_call_and_the_one_it_runs_into(start: Sta
 )
 async def test_odd_answers(start: Start, tool: str, answer: str) -> None:
     server = await start()
-    assert words(await server.call(tool, {}, 5)) == answer
-    assert words(await server.call("plain", {}, 5)) == "Runway two seven is in use."
+    assert words(await server.call(tool, {}, 60)) == answer
+    assert words(await server.call("plain", {}, 60)) == "Runway two seven is in use."
 
 
 async def test_an_answer_of_the_wrong_shape_is_an_error_of_that_call(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError, match="wrong shape"):
-        await server.call("wrong_shape", {}, 5)
-    assert (await server.call("plain", {}, 5)).content
+        await server.call("wrong_shape", {}, 60)
+    assert (await server.call("plain", {}, 60)).content
 
 
 @pytest.mark.parametrize(
@@ -311,20 +311,20 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once(
 ) -> None:
     server = await start()
     with pytest.raises(McpError, match="cannot be read"):
-        await asyncio.wait_for(server.call(tool, arguments, 60), 20)
-    assert (await server.call("plain", {}, 5)).content
+        await asyncio.wait_for(server.call(tool, arguments, 60), 60)
+    assert (await server.call("plain", {}, 60)).content
 
 
 async def test_an_error_reply_is_an_error(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError, match="no such thing"):
-        await server.call("rpc_error", {}, 5)
+        await server.call("rpc_error", {}, 60)
 
 
 async def test_control_characters_do_not_reach_the_operators_terminal(start: Start) -> None:
     server = await start()
     with pytest.raises(McpError) as caught:
-        await server.call("controls", {}, 5)
+        await server.call("controls", {}, 60)
     assert str(caught.value) == "it answered with error -32000: red [31m forged line gnp"
     await until(lambda: server.status().stderr == (" [2Jwiped ",))
 
@@ -346,10 +346,10 @@ async def test_a_flood_on_stdout_is_slowed_down_and_harms_nobody_else(
     limits: list[Counted] = []
     monkeypatch.setattr(transport, "Allowance", partial(Counted, limits))
     server, other = await start(stop_grace_ms=200), await start()
-    assert words(await server.call("floods", {"line": line}, 5)) == "here it comes"
+    assert words(await server.call("floods", {"line": line}, 60)) == "here it comes"
     await until(lambda: any(limit.pauses for limit in limits))
     for _ in range(10):
-        result = await other.call("echo", {"text": "unharmed"}, 5)
+        result = await other.call("echo", {"text": "unharmed"}, 60)
         assert result.structured_content["text"] == "unharmed"
         await asyncio.sleep(0.05)
     for limit in limits:
@@ -373,13 +373,13 @@ async def test_a_server_that_never_reads_does_not_hold_up_its_end(start: Start) 
 
 async def test_a_server_that_stops_reading_costs_no_caller_more_than_his_time(start: Start) -> None:
     server = await start(stop_grace_ms=200, breaker={"failures": 0})
-    await server.call("stops_reading", {}, 5)
+    await server.call("stops_reading", {}, 60)
     texts = ["x" * 300_000, *["short"] * 300]
-    calls = [server.call("echo", {"text": text}, 0.1) for text in texts]
+    calls = [server.call("echo", {"text": text}, 1.0) for text in texts]
     began = time.monotonic()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {McpTimeout}
-    assert time.monotonic() - began < 25, "30 s, one after the other"
+    assert time.monotonic() - began < 120, "300 s, one after the other"
 
 
 async def test_a_server_that_stops_reading_is_restarted(start: Start) -> None:
@@ -390,9 +390,9 @@ async def test_a_server_that_stops_reading_is_restarted(start: Start) -> None:
         return StdioTransport(name, launch, stderr, 0.2, turns=turns, stuck_seconds=0.2)
 
     server = await start(transport=impatient)
-    await server.call("stops_reading", {}, 5)
+    await server.call("stops_reading", {}, 60)
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("echo", {"text": "x" * 300_000}, 60), 20)
+        await asyncio.wait_for(server.call("echo", {"text": "x" * 300_000}, 60), 60)
     await until(lambda: server.status().restarts == 1)
     assert server.status().last_error == "it does not read its input"
     assert await server.wait_ready(READY_SECONDS)
@@ -403,7 +403,7 @@ async def test_close_during_the_start_leaves_nothing() -> None:
     server = SupervisedServer("faulty", faulty("mute", stop_grace_ms=200, start_timeout_ms=600_000))
     server.start()
     await until(lambda: bool(_our_children() - others))
-    await asyncio.wait_for(server.close(), 20)
+    await asyncio.wait_for(server.close(), 60)
     assert _our_children() <= others
     assert server.state is ServerState.STOPPED
     children = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -429,7 +429,7 @@ async def test_a_server_without_handshake_is_discovered(start: Start) -> None:
 async def test_changed_tools_are_listed_again(start: Start) -> None:
     server = await start()
     assert "surprise" not in server.status().tools
-    await server.call("new_tool", {}, 5)
+    await server.call("new_tool", {}, 60)
     await until(lambda: "surprise" in server.status().tools)
 
 
@@ -440,7 +440,7 @@ async def test_progress_is_passed_on(start: Start) -> None:
     async def progress(done: float, total: float | None, message: str | None) -> None:
         seen.append(done)
 
-    await server.call("progress", {}, 5, progress)
+    await server.call("progress", {}, 60, progress)
     await until(lambda: seen == [1, 2, 3])
 
 
@@ -450,7 +450,7 @@ async def test_the_child_gets_its_own_environment_and_none_of_our_keys(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-ours")
     monkeypatch.setenv("ASTERISK_ARI_PASSWORD", "ours too")
     server = await start(env={"METNO_USER_AGENT": "tests"})
-    environment = (await server.call("environment", {}, 5)).structured_content
+    environment = (await server.call("environment", {}, 60)).structured_content
     assert environment["METNO_USER_AGENT"] == "tests"
     assert environment["PATH"] == os.environ["PATH"]
     assert not {"OPENAI_API_KEY", "ASTERISK_ARI_PASSWORD"} & set(environment)
@@ -465,7 +465,7 @@ async def test_a_server_dies_with_the_engine(start: Start) -> None:
         "async def main():\n"
         "    server = SupervisedServer('s', McpServer(command=tuple(sys.argv[1:])))\n"
         "    server.start()\n"
-        "    assert await server.wait_ready(20)\n"
+        "    assert await server.wait_ready(60)\n"
         "    print(server.status().pid, flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -495,11 +495,11 @@ def test_the_same_on_uvloop() -> None:
         group = server.status().pid
         assert group
         with pytest.raises(McpUnavailable):
-            await asyncio.wait_for(server.call("closes_stdout", {}, 60), 10)
+            await asyncio.wait_for(server.call("closes_stdout", {}, 60), 60)
         await until(lambda: server.status().restarts == 1)
         assert await server.wait_ready(READY_SECONDS)
         with pytest.raises(McpUnavailable):
-            await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 10)
+            await asyncio.wait_for(server.call("killed_with_grandchild", {}, 60), 60)
         await server.close()
         assert await gone(group)
 

@@ -28,6 +28,7 @@ def server(*behaviour: str, **settings: object) -> dict[str, object]:
     return {
         "command": [sys.executable, str(FAULTY_SERVER), *behaviour],
         "restart": {"backoff_ms": 20},
+        "start_timeout_ms": 60_000,
         "stop_grace_ms": 400,
         **settings,
     }
@@ -63,8 +64,8 @@ async def test_five_broken_servers_delay_nobody() -> None:
     generation.start()
     try:
         fleet = generation.fleet
-        assert await fleet.servers["good0"].wait_ready(20)
-        assert await fleet.servers["good1"].wait_ready(20)
+        assert await fleet.servers["good0"].wait_ready(60)
+        assert await fleet.servers["good1"].wait_ready(60)
         reply = await ask(generation, "mcp_good1_echo", text="hi")
         assert (reply.status, reply.data["text"]) == (Status.OK, "hi")
         assert generation.toolbox("demo").missing == ("mcp_mute_echo",)
@@ -76,18 +77,18 @@ async def test_five_broken_servers_delay_nobody() -> None:
         assert "mcp.servers.mute: the server is starting" in problems
         assert "good" not in problems
     finally:
-        await asyncio.wait_for(generation.close(), 20)
+        await asyncio.wait_for(generation.close(), 60)
     assert {status.state for status in fleet.status()} == {ServerState.STOPPED}
 
 
 async def test_a_tool_of_a_restarting_server_answers_at_once_and_works_again_later() -> None:
     generation = Generation(
-        config({"s": server(restart={"backoff_ms": 300})}, "mcp_s_exits", "mcp_s_echo")
+        config({"s": server(restart={"backoff_ms": 2_000})}, "mcp_s_exits", "mcp_s_echo")
     )
     generation.start()
     try:
         supervised = generation.fleet.servers["s"]
-        assert await supervised.wait_ready(20)
+        assert await supervised.wait_ready(60)
         desk = Desk(generation.toolbox("demo"), Line())
         died = await desk.run(ToolAsk("1", "mcp_s_exits", {}, turn=1))
         assert died.status is Status.ERROR
@@ -95,7 +96,7 @@ async def test_a_tool_of_a_restarting_server_answers_at_once_and_works_again_lat
         down = await desk.run(ToolAsk("2", "mcp_s_echo", {"text": ""}, turn=2))
         assert down.status is Status.ERROR
         assert "mcp_s_echo" in generation.catalogue, "still offered while it restarts"
-        assert await supervised.wait_ready(20)
+        assert await supervised.wait_ready(60)
         back = await desk.run(ToolAsk("3", "mcp_s_echo", {"text": "again"}, turn=3))
         assert back.data["text"] == "again", "the call's own toolbox works on"
     finally:
@@ -106,7 +107,7 @@ async def test_tools_of_a_server_that_is_given_up_are_withdrawn() -> None:
     generation = Generation(config({"s": server(restart={"enabled": False})}, "mcp_s_exits"))
     generation.start()
     try:
-        assert await generation.fleet.servers["s"].wait_ready(20)
+        assert await generation.fleet.servers["s"].wait_ready(60)
         kept = generation.toolbox("demo")
         await ask(generation, "mcp_s_exits")
         await until(lambda: generation.fleet.servers["s"].state is ServerState.FAILED)
@@ -130,7 +131,7 @@ async def test_only_the_named_tools_are_offered_under_the_operators_names() -> N
     generation = Generation(config({"s": server(tools=named)}, "weather"))
     generation.start()
     try:
-        assert await generation.fleet.wait_settled(20)
+        assert await generation.fleet.wait_settled(60)
         offered = [name for name in generation.catalogue if name not in BUILTIN_NAMES]
         assert offered == ["weather"]
         assert (await ask(generation, "weather")).message == "Expect rain."
@@ -146,7 +147,7 @@ async def test_bad_structured_results_are_errors() -> None:
     generation = Generation(config({"s": server()}, *tools))
     generation.start()
     try:
-        assert await generation.fleet.wait_settled(20)
+        assert await generation.fleet.wait_settled(60)
         for tool in tools:
             reply = await ask(generation, tool)
             assert reply.status is Status.ERROR
@@ -159,7 +160,7 @@ async def test_hostile_schemas_are_refused_and_the_others_offered() -> None:
     generation = Generation(config({"s": server("hostile")}))
     generation.start()
     try:
-        assert await generation.fleet.wait_settled(20)
+        assert await generation.fleet.wait_settled(60)
         assert "mcp_s_fine" in generation.catalogue
         refused = "\n".join(str(problem) for problem in generation.fleet.problems())
         for tool in ("remote", "deep", "no_type"):
@@ -173,7 +174,7 @@ async def test_unusual_names_are_usable_and_clashes_named() -> None:
     generation = Generation(config({"s": server("names")}))
     generation.start()
     try:
-        assert await generation.fleet.wait_settled(20)
+        assert await generation.fleet.wait_settled(60)
         names = [name for name in generation.catalogue if name.startswith("mcp_")]
         assert "mcp_s_v1_cafe_u" in names
         assert "mcp_s_get_atis" not in names
@@ -246,7 +247,7 @@ async def test_a_server_whose_tools_change_without_end_does_not_keep_the_engine_
     fleet.start()
     (only,) = fleet.servers.values()
     try:
-        assert await only.wait_ready(20)
+        assert await only.wait_ready(60)
         await until(lambda: only.listing[0].name == "t2")  # the first change is taken at once
         before, began = changes, time.monotonic()
         await asyncio.sleep(0.5)
@@ -255,4 +256,4 @@ async def test_a_server_whose_tools_change_without_end_does_not_keep_the_engine_
     finally:
         began = time.monotonic()
         await fleet.close()
-    assert time.monotonic() - began < 25, "it ends when its input closes"
+    assert time.monotonic() - began < 50, "it ends when its input closes"

@@ -157,7 +157,7 @@ def test_lines_of_a_flood_on_stderr_are_counted_as_lost() -> None:
 
 async def test_all_messages_of_a_server_are_seen_across_its_lives(start: Start) -> None:
     server = await start(env={"SHOP_TOKEN": SECRET})
-    await server.call("echo", {"text": f"hello {SECRET}"}, 5)
+    await server.call("echo", {"text": f"hello {SECRET}"}, 60)
     methods = [each.method for each in server.messages.after(0).items if each.method]
     assert methods[:1] == ["initialize"] or methods[0] == "server/discover"
     assert methods[-2:] == ["tools/list", "tools/call"]
@@ -166,7 +166,7 @@ async def test_all_messages_of_a_server_are_seen_across_its_lives(start: Start) 
     assert "hello ***" in kept.items[-1].content
     assert SECRET not in str(kept)
     await server.restart()
-    await server.wait_ready(20)
+    await server.wait_ready(60)
     assert server.messages.after(kept.last).items, "of its next life"
 
 

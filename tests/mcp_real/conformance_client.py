@@ -23,7 +23,7 @@ from cordboard.mcp.connection import connect
 from cordboard.mcp.negotiation import Negotiation
 from cordboard.mcp.remote.http_transport import remote_transport
 
-SECONDS = 15.0
+SECONDS = 45.0
 """For each wait. The suite gives a scenario 60 s."""
 AT_ONCE = 4
 ALONE = {"sse-retry"}

@@ -17,7 +17,7 @@ from cordboard.mcp.supervision.server import ServerState, SupervisedServer
 
 from .installed import installed
 
-SECONDS = 20.0
+SECONDS = 60.0
 KINDS = {"http": ("streamableHttp", "/mcp"), "sse": ("sse", "/sse")}
 
 
@@ -32,6 +32,7 @@ class Everything:
             {
                 "transport": kind,
                 "url": f"http://127.0.0.1:{self._port}{path}",
+                "start_timeout_ms": 60_000,
                 "restart": {"backoff_ms": 50, "max_restarts": 100},
             }
         )

@@ -159,7 +159,7 @@ async def test_unchanged_reports_cost_upstream_a_304(atis: AtisProcess, metno: F
     metno.body, metno.headers = metar_now("ENGM", FINE), {"Last-Modified": stamp}
     async with atis.client() as client:
         text = spoken(await ask(client))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(metno.requests) < 2:
                 assert spoken(await ask(client)) == text
                 await asyncio.sleep(0.02)
@@ -183,7 +183,7 @@ async def test_callers_at_once_share_one_request(atis: AtisProcess, metno: FakeM
     metno.hold()
     async with atis.client() as client:
         asking = [asyncio.create_task(ask(client)) for _ in range(8)]
-        await asyncio.wait_for(metno.asked.wait(), 20)
+        await asyncio.wait_for(metno.asked.wait(), 60)
         metno.release.set()
         texts = {spoken(result) for result in await asyncio.gather(*asking)}
     assert len(texts) == 1
@@ -235,7 +235,7 @@ def test_unusable_settings_end_it_with_one_line(
     if text is not None:
         atis.write(text)
     process = atis.start()
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert out == b""
     assert complaint in err.decode()
@@ -270,11 +270,11 @@ async def test_it_ends_at_once_even_while_upstream_is_silent(
     assert answer["result"]["protocolVersion"] == "2024-11-05"
     process.stdin.write(request(None, "notifications/initialized") + request(2, "tools/call", call))
     process.stdin.flush()
-    await asyncio.wait_for(metno.asked.wait(), 30)
+    await asyncio.wait_for(metno.asked.wait(), 60)
     if ending == "sigterm":
         process.send_signal(signal.SIGTERM)
-        out, _ = await asyncio.to_thread(process.communicate, None, 20)
+        out, _ = await asyncio.to_thread(process.communicate, None, 60)
     else:
-        out, _ = await asyncio.to_thread(process.communicate, b"", 20)
+        out, _ = await asyncio.to_thread(process.communicate, b"", 60)
     assert process.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())

@@ -19,6 +19,7 @@ from mcp_types import CallToolResult
 
 from cordboard.accounts.rights import EVERYWHERE, Grant, Permission, Role
 from cordboard.accounts.store import Accounts
+from cordboard.calls.events import AudioEnded, LedgerEvent
 from cordboard.config.load import ConfigSource, load
 from cordboard.mcp_servers.engine.waits import explain
 from cordboard.runtime.engine import Engine
@@ -40,8 +41,9 @@ admin: {ui: {enabled: true, port: 0, data: admin}}
 class Place:
     """A running engine, and keys to it."""
 
-    def __init__(self, engine: Engine, folder: Path) -> None:
+    def __init__(self, engine: Engine, folder: Path, events: list[LedgerEvent]) -> None:
         self.engine = engine
+        self.events = events
         self._folder = folder
 
     @property
@@ -68,10 +70,12 @@ async def place(
     path.write_text(CONFIG)
     loaded = load(path, {})
     source = ConfigSource(path, {}, loaded.digests, loaded.content)
-    engine = Engine(loaded.config, source=source)
+    events: list[LedgerEvent] = []
+    listen = lambda call_id, at_ms, event: events.append(event)  # noqa: E731
+    engine = Engine(loaded.config, listen, source, sheds_load=False)
     await engine.start()
     try:
-        yield Place(engine, tmp_path)
+        yield Place(engine, tmp_path, events)
     finally:
         await engine.stop(grace=0)
 
@@ -106,7 +110,8 @@ async def test_an_assistant_sees_the_calls_now_and_why_one_was_slow(place: Place
         port = place.engine.audiosocket_port
         async with SimulatedCaller("127.0.0.1", port) as caller:
             await caller.hear_speech()
-            await caller.hear_silence(700)  # only what was heard is found
+            done = lambda: any(isinstance(event, AudioEnded) for event in place.events)  # noqa: E731
+            await until(done, "the greeting: only what was heard is found")
             [live] = found(await client.call_tool("live_calls", {}))["calls"]
             assert live["context"] == "demo"
             call = next(iter(place.engine.registry.calls.values()))

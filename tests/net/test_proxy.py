@@ -210,7 +210,7 @@ async def proxied(
 
 
 async def ask(url: str) -> bytes:
-    http = ServiceHttp("Acme", url, {}, connect_seconds=5, silence_seconds=5)
+    http = ServiceHttp("Acme", url, {}, connect_seconds=30, silence_seconds=30)
     try:
         async with http.request("GET", "/v1/models") as response:
             return bytes(await response.aread())
@@ -293,11 +293,11 @@ async def proxied_websocket(tls: ssl.SSLContext | None = None) -> AsyncIterator[
 
 async def talk(url: str, tls: ssl.SSLContext) -> bytes:
     connection, taker = ServiceConnection(ServiceAddress(url), "Acme"), Taker()
-    await connection.open(tls, 5)
+    await connection.open(tls, 30)
     try:
         connection.take(taker)
         connection.send_text(b"hi")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await taker.texts.get()
     finally:
         await connection.close()
@@ -423,7 +423,7 @@ async def test_plain_http_to_an_mcp_server_stays_on_this_machine_with_a_proxy_to
     """The tunnel's loopback would be the proxy's machine."""
     async with serving(_hello) as port, proxied() as proxy:
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        stream = await guarded_backend(True).connect_tcp("127.0.0.1", port, 5)
+        stream = await guarded_backend(True).connect_tcp("127.0.0.1", port, 30)
         await stream.aclose()
         assert proxy.tunnels == []
 

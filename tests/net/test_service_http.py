@@ -19,7 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
 
 @asynccontextmanager
 async def service(
-    *answers: Serve, answer_silence: float = 5, error: type[VoiceError] | None = None
+    *answers: Serve, answer_silence: float = 30, error: type[VoiceError] | None = None
 ) -> AsyncIterator[tuple[ServiceHttp, asyncio.Queue[None]]]:
     """Requests to a service that gives these answers, one per connection; the connections' ends."""
     waiting = [*answers]
@@ -47,7 +47,7 @@ async def service(
         f"http://127.0.0.1:{port}/v1/",
         {"Authorization": "Bearer hidden-key"},
         error,
-        connect_seconds=5,
+        connect_seconds=30,
         silence_seconds=answer_silence,
         key="hidden-key",
     )
@@ -118,7 +118,7 @@ async def test_the_key_is_never_told() -> None:
     ids=["no answer", "broken body", "silent body", "no HTTP"],
 )
 async def test_what_goes_wrong_has_its_kind(answer: Serve, kind: FailureKind) -> None:
-    async with service(answer, answer_silence=0.1) as (http, _):
+    async with service(answer, answer_silence=1.0) as (http, _):
         with pytest.raises(RequestFailed, match=r"^Acme ") as failure:
             await fetch(http)
     assert failure.value.kind == kind
@@ -134,11 +134,11 @@ async def test_the_head_of_an_answer_has_a_limit_of_its_own() -> None:
 async def test_the_body_may_take_longer_than_the_head() -> None:
     async def slow(writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"01234")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.2)
         writer.write(b"56789")
 
     async with service(slow) as (http, _):
-        assert await fetch(http, seconds=0.2) == b"0123456789"
+        assert await fetch(http, seconds=1.0) == b"0123456789"
 
 
 async def spoken(http: ServiceHttp) -> bytes:
@@ -159,7 +159,7 @@ async def test_an_error_of_ours_in_the_middle_of_an_answer_stays_ours() -> None:
             with pytest.raises(type(error)):
                 async with http.request("GET", "/x"):
                     raise error
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await ended.get()
 
 
@@ -168,5 +168,5 @@ async def test_closing_waits_for_the_answer_that_is_being_given() -> None:
         async with http.request("GET", "/x") as response:
             await http.close()
             assert await response.aread() == b"0123456789"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ended.get()

@@ -19,12 +19,24 @@ from cordboard.calls.services import CallServices
 from cordboard.config.schema import Config
 from cordboard.generation.generation import Generation
 from cordboard.mcp.supervision.pool import ServerPool
+from cordboard.observe import span_sender
 from cordboard.observe.metrics import Metrics
 from cordboard.observe.tracing import NO_TRACING, Tracing
 from cordboard_testkit.fake_agent import FakeAgent, Script
 from cordboard_testkit.fake_line import FakeLine
 
 SETTLE_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patient_sender(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the sender of spans time on a busy machine, unless a test is about its limits."""
+    if "mute" in request.fixturenames:
+        return
+    monkeypatch.setattr(span_sender, "SHUTDOWN_SECONDS", SETTLE_SECONDS)
+    monkeypatch.setattr(span_sender, "_LAST_REQUEST_SECONDS", SETTLE_SECONDS)
+    defaults = span_sender.SpanSender.__init__.__kwdefaults__ or {}
+    monkeypatch.setitem(defaults, "request_seconds", SETTLE_SECONDS)
 
 
 class Collector:
@@ -77,7 +89,7 @@ class Collector:
 
     def wait(self, requests: int) -> None:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.paths) >= requests, 20)
+            assert self.arrived.wait_for(lambda: len(self.paths) >= requests, SETTLE_SECONDS)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -15,6 +15,8 @@ SERVER = {
     "command": [sys.executable, str(Path(__file__).with_name("leaky_server.py"))],
     "env": {"CRM_PASSWORD": "pa55-word-of-the-crm"},
     "restart": {"backoff_ms": 10},
+    "start_timeout_ms": 60_000,
+    "defaults": {"timeout_ms": 60_000},
 }
 
 
@@ -34,9 +36,9 @@ async def test_a_servers_series_come_and_go_with_it_and_nobody_makes_up_more(
         assert value(place.metrics, "mcp_server_restarts_total", server="crm") == 0
         await place.call(script)
         (server,) = place.generation.fleet.servers.values()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await place.metrics.restarted.wait()
-        assert await server.wait_ready(20)
+        assert await server.wait_ready(60)
         counted = {
             labels: count
             for (name, labels), count in samples(place.metrics).items()

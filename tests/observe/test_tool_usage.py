@@ -129,7 +129,7 @@ async def test_once_a_minute_what_has_changed_is_written(tmp_path: Path) -> None
     usage.record("demo", "find", "ok", 0.1)
     path = tmp_path / "usage" / "2026-11-21.json"
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not path.exists():  # noqa: ASYNC110 - it is written in a thread
             await asyncio.sleep(0.01)
     assert from_json(orjson.loads(path.read_bytes())).keys() == {("demo", "find")}
@@ -172,7 +172,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_harms_nothing(
     with capture_logs() as log:
         await files.start()
         usage.record("demo", "find", "ok", 0.1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while files.attempts < 3:  # noqa: ASYNC110 - in a thread
                 await asyncio.sleep(0.001)
         await files.close()

@@ -29,6 +29,8 @@ PASSWORD = "pa55-word-of-the-crm"
 SERVER = {
     "command": [sys.executable, str(Path(__file__).with_name("leaky_server.py"))],
     "env": {"CRM_PASSWORD": PASSWORD},
+    "start_timeout_ms": 60_000,
+    "defaults": {"timeout_ms": 60_000},
 }
 TOOLS = ["mcp_crm_works", "mcp_crm_refuses"]
 CALL_ID = "11111111-2222-4333-8444-555555555555"
@@ -177,7 +179,7 @@ async def test_an_engine_traces_its_calls(tmp_path: Path, collector: Collector) 
             "tracing": {"otlp_endpoint": collector.url, "service_name": "exchange-7"},
         }
     )
-    engine = Engine(config, listen)
+    engine = Engine(config, listen, sheds_load=False)
     await engine.start()
     try:
         line = FakeLine()

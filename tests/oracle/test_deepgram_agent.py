@@ -73,7 +73,7 @@ async def test_the_sdk_talks_to_the_emulator() -> None:
         thinking_ms=0,
     )
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         DeepgramAgentEmulator(script) as emulator,
         sdk_client(emulator, emulator.key).agent.v1.connect() as connection,
     ):
@@ -133,7 +133,7 @@ async def test_the_sdk_talks_to_the_emulator() -> None:
 async def test_the_sdk_is_told_that_its_key_is_wrong() -> None:
     from deepgram.core.api_error import ApiError
 
-    async with asyncio.timeout(30), DeepgramAgentEmulator(Script()) as emulator:
+    async with asyncio.timeout(60), DeepgramAgentEmulator(Script()) as emulator:
         with pytest.raises(ApiError) as refused:
             async with sdk_client(emulator, "another-key").agent.v1.connect():
                 pass

@@ -99,7 +99,7 @@ async def test_the_sdk_listens_with_nova() -> None:
             endpointing="false",
         )
         messages: list[Any] = []
-        async with connecting as connection, asyncio.timeout(30):
+        async with connecting as connection, asyncio.timeout(60):
             await connection.send_keep_alive()
             await connection.send_media(SOUND)
             await connection.send_finalize()
@@ -128,7 +128,7 @@ async def test_the_sdk_listens_with_flux() -> None:
             eager_eot_threshold="0.5",
         )
         messages: list[Any] = []
-        async with connecting as connection, asyncio.timeout(30):
+        async with connecting as connection, asyncio.timeout(60):
             await connection.send_media(SOUND)
             while not (messages and getattr(messages[-1], "event", "") == "EndOfTurn"):
                 messages.append(await connection.recv())
@@ -154,7 +154,7 @@ async def test_the_sdk_speaks_and_takes_back() -> None:
         connecting = sdk(service).speak.v1.connect(
             model="aura-2-thalia-en", encoding="linear16", sample_rate="8000"
         )
-        async with connecting as connection, asyncio.timeout(30):
+        async with connecting as connection, asyncio.timeout(60):
             metadata = await connection.recv()
             await connection.send_text(SpeakV1Text(text="Hello there"))
             await connection.send_flush()
@@ -243,7 +243,7 @@ async def test_what_cannot_be_parsed_ends_the_connection() -> None:
         connecting = sdk(service).listen.v1.connect(
             model="nova-3", encoding="linear16", sample_rate="8000"
         )
-        async with connecting as connection, asyncio.timeout(30):
+        async with connecting as connection, asyncio.timeout(60):
             await connection._send({"type": "KeepAlive", "please": True})
             error = await connection.recv()
     assert isinstance(error, ListenV1Error)
@@ -256,7 +256,7 @@ async def test_a_client_that_falls_silent_is_left() -> None:
         connecting = sdk(service).listen.v1.connect(
             model="nova-3", encoding="linear16", sample_rate="8000"
         )
-        async with connecting as connection, asyncio.timeout(30):
+        async with connecting as connection, asyncio.timeout(60):
             await connection._websocket.wait_closed()
     assert service.close_codes == [1011]
 

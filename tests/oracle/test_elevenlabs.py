@@ -142,7 +142,7 @@ async def test_the_sdk_talks_to_the_emulator(stack: contextlib.ExitStack) -> Non
             corrected.append(text)
 
         async def next_words() -> str:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await answered.wait()
             answered.clear()
             return said[-1]

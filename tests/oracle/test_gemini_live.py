@@ -92,7 +92,7 @@ async def test_the_sdk_holds_a_conversation_with_a_tool(behavior: str) -> None:
             assert session.session_id == "emulated"
             await a_turn(session)
             heard, said, sound, handles, done = "", "", b"", [], False
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (done and said):
                     async for message in session.receive():
                         if message.tool_call:
@@ -124,7 +124,7 @@ async def test_the_sdk_is_greeted_and_goes_on_by_a_handle() -> None:
         async with live.connect(model=MODEL, config=config()) as session:
             turn = types.Content(role="user", parts=[types.Part(text="Hi!")])
             await session.send_client_content(turns=turn)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 async for message in session.receive():
                     if message.session_resumption_update:
                         handle = message.session_resumption_update.new_handle
@@ -144,7 +144,7 @@ async def test_the_sdk_sees_a_forced_close_as_its_error() -> None:
         async with client(emulator).aio.live.connect(model=MODEL, config=config()) as session:
             await a_turn(session)
             with pytest.raises(errors.APIError) as closed:
-                await asyncio.wait_for(all_of(session), 10)
+                await asyncio.wait_for(all_of(session), 60)
         assert closed.value.code == 1011
 
 
@@ -189,7 +189,7 @@ async def test_the_emulator_refuses_what_must_not_follow_a_function_call(
     async with GeminiLiveEmulator(Script((ask,), faults=faults, thinking_ms=1)) as emulator:
         async with client(emulator).aio.live.connect(model=MODEL, config=configured) as session:
             await a_turn(session)
-            call_id = await asyncio.wait_for(asked(session), 10)
+            call_id = await asyncio.wait_for(asked(session), 60)
             if wrong == "sound":
                 await asyncio.sleep(0.6)
                 await a_turn(session)
@@ -204,7 +204,7 @@ async def test_the_emulator_refuses_what_must_not_follow_a_function_call(
                 if wrong != "sound":
                     await session.send_tool_response(function_responses=answer)
             with pytest.raises(errors.APIError) as closed:
-                await asyncio.wait_for(endlessly(session), 10)
+                await asyncio.wait_for(endlessly(session), 60)
         assert closed.value.code == code
         assert len(emulator.violations) == 1
 
@@ -251,7 +251,7 @@ async def test_the_emulator_closes_with_the_services_codes(message: Any, code: i
         ) as socket:
             await socket.send(json.dumps(message))
             with pytest.raises(ConnectionClosed):
-                await asyncio.wait_for(socket.recv(), 10)
+                await asyncio.wait_for(socket.recv(), 60)
             assert socket.close_code == code
 
 

@@ -83,7 +83,7 @@ async def test_the_sdk_knows_every_event_of_the_emulator() -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(ServerEvent)
     script = Script((Answer("One moment.", asks=(Use("weather", {"city": "Oslo"}),)),))
     kinds: set[str] = set()
-    async with asyncio.timeout(20), OpenAILiveEmulator(script, speed=50.0) as emulator:
+    async with asyncio.timeout(60), OpenAILiveEmulator(script, speed=50.0) as emulator:
         url = emulator.url.replace("http", "ws", 1) + "/live/sessions"
         headers = {"Authorization": f"Bearer {emulator.key}"}
         host = RecordingHost()

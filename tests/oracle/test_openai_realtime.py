@@ -82,7 +82,7 @@ async def test_the_sdk_talks_to_the_emulator_with_tools_and_a_truncation() -> No
     )
     script = Script(answers, thinking_ms=0)
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         OpenAIRealtimeEmulator(script) as emulator,
         AsyncOpenAI(api_key=emulator.key, base_url=emulator.url) as openai,
         openai.realtime.connect(model="gpt-realtime-2.1") as connection,
@@ -176,7 +176,7 @@ async def test_the_sdk_talks_to_the_emulator_with_tools_and_a_truncation() -> No
 async def test_the_emulator_refuses_what_the_service_refuses(message: Any) -> None:
     import websockets
 
-    async with asyncio.timeout(10), OpenAIRealtimeEmulator() as emulator:
+    async with asyncio.timeout(60), OpenAIRealtimeEmulator() as emulator:
         url = emulator.url.replace("http", "ws", 1) + "/realtime?model=gpt-realtime"
         headers = {"Authorization": f"Bearer {emulator.key}"}
         async with websockets.connect(url, additional_headers=headers) as connection:

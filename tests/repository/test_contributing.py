@@ -90,7 +90,7 @@ def test_a_python_that_was_not_tried_is_in_the_table(
         env={**{k: v for k, v in os.environ.items() if not k.startswith("PYTHONS")}, **settings},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert re.search(row, done.stdout), done.stdout

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "providers.md"
 
 
 def written(results: Path, page: Path) -> str:
-    subprocess.run([sys.executable, SCRIPT, results, page], check=True, timeout=30)
+    subprocess.run([sys.executable, SCRIPT, results, page], check=True, timeout=300)
     return page.read_text()
 
 

@@ -110,7 +110,7 @@ async def test_who_has_no_token_is_told_states_and_numbers_and_no_name(
     )
     await engine.start()
     try:
-        await engine.tools_settled(20)
+        await engine.tools_settled(PATIENCE)
         told = {path: await _get(engine, path) for path in ("/health", "/ready")}
         for path, (status, body) in told.items():
             assert status == (503 if path == "/ready" else 200)
@@ -127,7 +127,7 @@ async def test_who_has_no_token_is_told_states_and_numbers_and_no_name(
 
 async def _get(engine: Engine, path: str, **headers: str) -> tuple[int, Any]:
     def get() -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", engine.http_port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", engine.http_port, timeout=PATIENCE)
         try:
             connection.request("GET", path, headers=headers)
             response = connection.getresponse()
@@ -311,7 +311,8 @@ async def test_a_required_server_is_waited_for(tmp_path: Path) -> None:
     gate = tmp_path / "gate.json"
     waits = faulty("lists", str(gate), start_timeout_ms=120_000, required=True)
     off = faulty(required=True, enabled=False)
-    servers = {"shop": waits, "mute": faulty("mute", stop_grace_ms=100), "off": off}
+    mute = faulty("mute", start_timeout_ms=600_000, stop_grace_ms=100)
+    servers = {"shop": waits, "mute": mute, "off": off}
     engine = Engine(offline(tmp_path, mcp={"servers": servers}))
     try:
         await asyncio.wait_for(engine.start(), PATIENCE)

@@ -39,8 +39,9 @@ class Desk:
 async def doors(asterisk: AsteriskInstance, instance: str, media: str) -> AsyncIterator[tuple]:
     desk = Desk()
     section = {"url": asterisk.ari_url, "password": asterisk.ari_password, "media": media}
+    audiosocket = {"port": 0, "connect_timeout_ms": 30_000}
     config = Config.model_validate(
-        {"contexts": {"demo": {}}, "asterisk": section, "audiosocket": {"port": 0}}
+        {"contexts": {"demo": {}}, "asterisk": section, "audiosocket": audiosocket}
     )
     sharing = Sharing(instance, on_fenced=desk.fenced.set)
     opened = Doors(config, desk.offers.put_nowait, lambda _: None, Metrics(), sharing)

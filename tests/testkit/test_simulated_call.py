@@ -57,7 +57,12 @@ async def test_a_call_to_a_running_engine_waits_behind_a_filler(tmp_path: Path) 
     """By SIP, with a context: the ledger of the call is found by the extension that it dialled."""
     slow = {
         "command": [sys.executable, str(FAULTY_SERVER), "good"],
-        "defaults": {"slow_response_threshold_ms": 400, "slow_response_message": "Let me look."},
+        "start_timeout_ms": 60_000,
+        "defaults": {
+            "slow_response_threshold_ms": 400,
+            "slow_response_message": "Let me look.",
+            "timeout_ms": 60_000,
+        },
     }
     order = {
         "sentences": ["please send my order"],
@@ -78,7 +83,7 @@ async def test_a_call_to_a_running_engine_waits_behind_a_filler(tmp_path: Path) 
     }
     config = read(json.dumps(tree), tmp_path / "ai-agent.yaml", {"PATH": os.environ["PATH"]}).config
     directory = config.calls.directory
-    async with bench(config, "shop", "sip", directory) as place:
+    async with bench(config, "shop", "sip", directory, sheds_load=False) as place:
         script = await render_script(voice_of(place.engine), ["Please send my order.", "Goodbye."])
         assert place.asterisk is not None
         _, _, address = place.asterisk.sip_uri("x").rpartition("@")

@@ -305,7 +305,7 @@ async def test_a_function_that_blocks_holds_up_nobody(give: Give) -> None:
     go = threading.Event()
 
     def block() -> str:
-        go.wait(10)
+        go.wait(60)
         own = threading.current_thread() is not threading.main_thread()
         return "ran in a thread of its own" if own else "ran on the loop"
 
@@ -322,7 +322,7 @@ async def test_hanging_runs_are_counted_and_then_it_is_not_called_any_more(give:
 
     def hang() -> str:
         begun.append(1)
-        go.wait(30)
+        go.wait(60)
         return "there"
 
     words = {"unavailable": "The till is broken."}

@@ -72,8 +72,9 @@ def channels(path: Path, rate: int = RATE) -> tuple[np.ndarray, np.ndarray]:
 
 def assert_as_at_the_phone(
     line: PhoneCall, question: Samples, left: np.ndarray, right: np.ndarray
-) -> None:
-    """What the phone said and heard is in the file, and about as far apart as it was at the phone.
+) -> float:
+    """What the phone said and heard is in the file. Return by how many seconds more it is apart
+    there than it was at the phone.
 
     Only the distances can be compared: the phone's clock begins elsewhere. On a quiet machine they
     agree within 5 ms; on a busy one, each stall parts them further. For a thread: it computes for
@@ -93,12 +94,21 @@ def assert_as_at_the_phone(
         found = align(piece, right, 60)
         shifts.append(found.lag_seconds - first / RATE)
     assert shifts, "the phone heard something"
-    apart = said.lag_seconds - spoken.lag_seconds - float(np.median(shifts))
-    assert abs(apart) < 0.5
+    return said.lag_seconds - spoken.lag_seconds - float(np.median(shifts))
 
 
 async def keys_once_and_a_recording(hotline: Hotline) -> None:
-    """Each key comes once, and what was said and heard is in the file."""
+    """Each key comes once, and what was said and heard is in the file, as far apart as it was at
+    the phone: a stall of the machine parts it in one call, not in three."""
+    for _ in range(3):
+        apart = await _keys_and_a_recording(hotline)
+        if abs(apart) < 0.5:
+            return
+    raise AssertionError(f"{apart} s apart")
+
+
+async def _keys_and_a_recording(hotline: Hotline) -> float:
+    """One call; return what `assert_as_at_the_phone` does."""
     caller = await hotline.dial("ctx-bank")
     await caller.greeted_to_the_end()
     began = await caller.say("Where is my order?")
@@ -125,4 +135,4 @@ async def keys_once_and_a_recording(hotline: Hotline) -> None:
     started = await caller.event(RecordingStarted)
     left, right = channels(hotline.folder / started.path, started.rate)
     question = await hotline.speech.say("Where is my order?")
-    await asyncio.to_thread(assert_as_at_the_phone, caller.line, question, left, right)
+    return await asyncio.to_thread(assert_as_at_the_phone, caller.line, question, left, right)

@@ -43,7 +43,7 @@ PATIENT_DESK: dict[str, Any] = {
     "tools": ["hangup_call", "look_long"],
     "silence": {
         "filler_after_ms": 900,
-        "caller_after_ms": 2_000,
+        "caller_after_ms": 4_000,
         "reprompts": ["Are you still there?"],
         "goodbye": "Then I hang up. Goodbye.",
     },

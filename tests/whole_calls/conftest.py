@@ -15,9 +15,10 @@ import math
 import os
 import signal
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,11 @@ from cordboard.calls.events import (
 )
 from cordboard.calls.history import CallHistory, ledgers, read
 from cordboard.config.load import ConfigSource, load
+from cordboard.errors import BusAway
 from cordboard.runtime.engine import Engine
+from cordboard.telephony.asterisk import caller_side, rtp_media, rtp_path
+from cordboard.telephony.asterisk.ari import AriClient
+from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard.vendors.local.models import load_offline_models
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.caller_voice import render_speech
@@ -145,11 +150,25 @@ async def http_request(
     return await asyncio.to_thread(get)
 
 
-async def wait_ready(port: int, ready: bool = True) -> None:
+async def wait_ready(port: int, ready: bool = True, *, seconds: float = PATIENCE) -> None:
     """Until `/ready` says 200 (or no longer does)."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(seconds):
         while ((await http_get(port, "/ready"))[0] == 200) is not ready:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+
+
+async def eventually(
+    look: Callable[[], Awaitable[object]], what: str, seen: Collection[object] = ()
+) -> None:
+    """Look until it is so; else say what was `seen` last. A look that cannot reach what it looks at
+    is repeated."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(BusAway, OSError):
+            if await look():
+                return
+        assert time.monotonic() < deadline, f"{what}: {[*seen]}"
+        await asyncio.sleep(0.05)
 
 
 class Speech:
@@ -437,6 +456,24 @@ def _lent_models(
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _patient_engines() -> Iterator[None]:
+    """Engine and test share an event loop, and each stall of it is one of the line, too: the
+    engine's limits for Asterisk and its media are far above the stalls of a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for made, name, seconds in (
+            (AriClient, "request_seconds", 20.0),
+            (WebsocketPath, "connect_seconds", 30.0),
+        ):
+            defaults = made.__init__.__kwdefaults__
+            assert name in defaults
+            patch.setitem(defaults, name, seconds)
+        patch.setattr(rtp_media, "FLOOD_SECONDS", 10.0)
+        patch.setattr(rtp_path, "CONNECT_SECONDS", 30.0)
+        patch.setattr(caller_side, "ENTRY_SECONDS", 20.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def open_hotline(
     asterisk: AsteriskInstance, speech: Speech, tmp_path_factory: pytest.TempPathFactory
@@ -482,7 +519,11 @@ async def hotline(shared_hotline: Hotline) -> AsyncIterator[Hotline]:
     yield shared_hotline
     shared_hotline.hang_up_all()
     await shared_hotline.idle()
-    assert (await shared_hotline.get("/health"))[1]["audio"]["connections"] == 0
+
+    async def no_audio() -> bool:
+        return (await shared_hotline.get("/health"))[1]["audio"]["connections"] == 0
+
+    await eventually(no_audio, "no audio connection is left")
 
 
 @dataclass

@@ -18,6 +18,8 @@ from typing import Any
 from cordboard.telephony.asterisk.dialplan import dialplan
 
 PHONES = ("6021", "6022")
+RING_SECONDS = "GROUP_SECONDS"
+"""Global variable: how long the ring group rings, which FreePBX writes as a number."""
 PLACES: dict[str, dict[str, Any]] = {
     "extension": {"target": "6021"},
     "group": {"type": "ring_group", "target": "600", "returns": True},
@@ -59,7 +61,7 @@ exten => s,1,Set(AMPUSER=${CALLERID(number)})
 exten => 600,1,Gosub(user-callerid,s,1())
  same => n,Set(__NODEST=${EXTEN})
  same => n,Set(RingGroupMethod=ringall)
- same => n(DIALGRP),Gosub(dial,s,1(3,${DIAL_OPTIONS},6021-6022))
+ same => n(DIALGRP),Gosub(dial,s,1(${GROUP_SECONDS},${DIAL_OPTIONS},6021-6022))
  same => n,Set(RingGroupMethod=)
  same => n,Set(__NODEST=)
  same => n,Goto(customdests,dest-ring_group,1)

@@ -31,7 +31,7 @@ STORY = (
 )
 FAULTY = [sys.executable, "-m", "cordboard_testkit.mcp_servers.faulty", "good"]
 KEY = "key-of-the-tests"
-SLOW_SECONDS = 3
+SLOW_SECONDS = 5
 """Of the slow tool: its filler is due after 0.4 s."""
 
 

@@ -18,7 +18,7 @@ import pytest_asyncio
 from cordboard.accounts import passwords
 from cordboard.accounts.rights import EVERYWHERE, Permission, Role
 from cordboard.accounts.store import Accounts
-from cordboard.calls.events import BargedIn, Ended, Key, LedgerEvent, Offered
+from cordboard.calls.events import AudioEnded, BargedIn, Ended, Key, LedgerEvent, Offered
 from cordboard.calls.history import CallHistory
 from cordboard.config.load import ConfigSource, load
 from cordboard.errors import CallRefused
@@ -80,7 +80,7 @@ class Stage:
         return [e for name, e in self.events if name == page.call_id and isinstance(e, kind)]
 
     async def greeted(self, page: BrowserPage) -> None:
-        await page.hear_speech(after=0.0)
+        await until(lambda: bool(self.of(page, AudioEnded)))
         await page.hear_silence(500)
 
     async def idle(self) -> None:
@@ -126,6 +126,7 @@ async def opened(speech: Speech, folder: Path) -> AsyncIterator[Stage]:
 @pytest.mark.parametrize("name", ["slin16", "ulaw"])
 async def test_greeting_words_answer_barge_in_key_and_hang_up(stage: Stage, name: str) -> None:
     order = {"number": "4711", "name": "Erika", "variables": {"ORDER": "A-17"}}
+    wait = await stage.speech.say("Wait, wait. What are you saying there?")
     async with stage.page(format=name, caller=order) as page:
         await stage.greeted(page)
         greeting_ms = page.played_ms
@@ -133,7 +134,7 @@ async def test_greeting_words_answer_barge_in_key_and_hang_up(stage: Stage, name
         asked_at = await page.said()
         began = await page.hear_speech(after=asked_at)
         await asyncio.sleep(1.2)
-        page.say(await stage.speech.say("Wait, wait. What are you saying there?"))
+        page.say(wait)
         await until(lambda: bool(stage.of(page, BargedIn)))
         page.press("5")
         await until(lambda: bool(stage.of(page, Key)))

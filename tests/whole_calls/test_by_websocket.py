@@ -29,6 +29,7 @@ async def shared_hotline(open_hotline):
 @together
 async def test_greeting_question_interruption_key_and_hang_up(hotline):
     before = (await hotline.get("/health"))[1]["audio"]["websocket_events"]
+    await hotline.speech.say("What is the weather in Trondheim?")  # rendered before the answer
     caller = await hotline.dial("ctx-weather")
     await caller.greeted_to_the_end()
     assert [name for name in await hotline.asterisk.channels() if name.startswith("WebSocket/")]

@@ -11,6 +11,7 @@ import pytest
 from cordboard.calls.events import CapUsedUp, FirewallRefused, Offered
 from cordboard.errors import CallRefused, OutboundRefused
 from cordboard.outbound.placing import CallWanted
+from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.sip import SipPhone
 
 pytestmark = [
@@ -75,7 +76,7 @@ async def test_trunks_are_known_by_asterisk_and_their_caps_hold(open_hotline, tm
     def change(tree: dict[str, Any]) -> None:
         tree["admin"]["ui"] = {"data": str(tmp_path / "admin")}
         tree["outbound"] = {"enabled": True, "endpoint": "PJSIP/{digits}@phone-4790000003"}
-        tree["outbound"]["ring_ms"] = 8_000
+        tree["outbound"]["ring_ms"] = 30_000
         tree["firewall"] = {
             "country": "NO",
             "incoming": {"per_trunk": {"live_calls": 1}},
@@ -115,7 +116,7 @@ async def test_trunks_are_known_by_asterisk_and_their_caps_hold(open_hotline, tm
         caller.line.hangup()
         await hotline.idle()
         assert await hotline.metric("ai_agent_trunk_calls", **labels) == 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await hotline.engine.outbound.ended(call_id)
         again = await place()
         (await phone.incoming()).reject(486)
@@ -143,7 +144,7 @@ async def test_a_budget_ends_a_call_and_is_still_used_up_after_a_restart(open_ho
 
     async with open_hotline(change) as hotline:
         caller = await hotline.dial("attested")
-        await caller.greeted_to_the_end()
+        await caller.greeted()
         warned = await caller.event(CapUsedUp)
         assert (warned.rule, warned.act) == ("cap.trunk", "warned")
         ended = await caller.event(CapUsedUp, count=2)

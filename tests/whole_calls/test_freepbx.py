@@ -13,7 +13,7 @@ from cordboard.calls.events import Bound, Offered, Transferred
 from cordboard_testkit.sip import SipPhone
 
 from .conftest import Caller, Hotline, OpenHotline
-from .freepbx import DIDS, PHONES, freepbx
+from .freepbx import DIDS, PHONES, RING_SECONDS, freepbx
 from .humans import hear_each_other
 
 pytestmark = [
@@ -55,6 +55,7 @@ async def test_a_did_leads_to_the_engine_and_a_transfer_to_an_extension(hotline)
 
 
 async def test_a_ring_group_that_answers_has_the_caller(hotline):
+    await hotline.asterisk.set_global(RING_SECONDS, "30")
     async with SipPhone("first", answers=False) as first, SipPhone("second") as second:
         await hotline.asterisk.connect_phone(PHONES[0], first.address)
         await hotline.asterisk.connect_phone(PHONES[1], second.address)
@@ -68,6 +69,7 @@ async def test_a_ring_group_that_answers_has_the_caller(hotline):
 
 
 async def test_a_ring_group_that_does_not_answer_hands_the_caller_back(hotline):
+    await hotline.asterisk.set_global(RING_SECONDS, "3")
     async with SipPhone("first", answers=False) as first, SipPhone("second", answers=False) as two:
         await hotline.asterisk.connect_phone(PHONES[0], first.address)
         await hotline.asterisk.connect_phone(PHONES[1], two.address)
@@ -82,7 +84,7 @@ async def comes_back(caller: Caller, status: str) -> None:
     """The same conversation goes on."""
     outcome = await caller.event(Transferred)
     assert (outcome.ok, outcome.outcome, outcome.error) == (False, "no_answer", status)
-    await caller.listen()
+    await caller.told_after(Transferred)
     assert "nobody answers" in await caller.heard(since=caller.line.spoken_segments()[-1].end)
     assert (await caller.says_goodbye()).by == "them"
     history = await caller.history()

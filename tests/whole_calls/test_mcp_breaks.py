@@ -64,7 +64,7 @@ async def test_a_server_killed_at_work_is_said_comes_back_and_is_used_again(open
         assert await hotline.metric("ai_agent_mcp_server_up", server="aviation_atis") == 1
 
         async def asked_again():
-            await caller.line.hear_speech()
+            await caller.told_after(ToolAnswered)
             began = await caller.ask("What are the opening times?")
             assert (await caller.event(ToolAnswered, count=2)).status == "error"
             assert "not available" in await caller.heard(since=killed_at)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from cordboard.calls.events import MessageTaken, RecordingStarted
+from cordboard_testkit.patience import PATIENCE
 
 from .conftest import Hotline, OpenHotline
 
@@ -96,7 +97,7 @@ async def test_a_spoken_message_reaches_a_service_that_was_down(hotline):
     assert "bicycle" in await caller.heard(since=began), "it is read back"
     began = await caller.ask("Yes, please.")
     assert "passed your message" in await caller.heard(since=began)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         got = await DESK.got.get()
     assert DESK.refused == 1
     assert got["number"] == caller.number

@@ -32,13 +32,14 @@ from cordboard.cli import app
 from cordboard.errors import OutboundRefused
 from cordboard.outbound.campaigns.hours import DAYS
 from cordboard.outbound.placing import CallWanted
-from cordboard_testkit.patience import until
+from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE, Samples
 
 from .configuration import TOKEN
 from .conftest import Caller, Hotline, OpenHotline
-from .humans import hear_each_other
+from .humans import hear_each_other, hears
+from .test_reload import rewrite
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -62,10 +63,11 @@ def change(tree: dict[str, Any]) -> None:
         "endpoint": "PJSIP/phone-{digits}",
         "caller_id": f"+{OURS}",
         "caller_name": "Bicycle shop",
-        "ring_ms": 5_000,
+        "ring_ms": 30_000,
         "max_calls": 4,
         "campaigns": str(Path(tree["calls"]["directory"]).parent / "campaigns.db"),
     }
+    tree["reload"] = {"watch": False}
     tree["firewall"] = {**tree.get("firewall", {}), "country": "NO"}
     tree["contexts"]["survey"] = {**SURVEY, "variables": ["ORDER"]}
     tree["tools"]["transfer"]["destinations"]["colleague"] = {
@@ -122,8 +124,14 @@ class Street:
         return await self.hotline.engine.outbound.place(wants)
 
     async def ended(self, call_id: str) -> OutboundResult:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             return await self.hotline.engine.outbound.ended(call_id)
+
+    async def lets_ring(self, ms: int) -> None:
+        """Change how long the engine lets a phone ring."""
+        rewrite(self.hotline, lambda tree: tree["outbound"].update(ring_ms=ms))
+        status, report = await self.hotline.post("/reload")
+        assert (status, report["applied"]) == (200, True), report
 
     def dialled(self, call_id: str) -> Dialled:
         [dialled] = [each for each in self.hotline.of(call_id) if isinstance(each, Dialled)]
@@ -131,7 +139,7 @@ class Street:
 
     async def clean(self) -> None:
         """Until nothing of a call is left in Asterisk."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await self.hotline.asterisk.channels():  # noqa: ASYNC110 - it sends no event
                 await asyncio.sleep(0.05)
         assert not await self.hotline.asterisk.bridges()
@@ -153,12 +161,7 @@ async def test_a_human_is_greeted_and_talks_with_the_agent(street: Street) -> No
     assert there.caller.display == "Bicycle shop"
     there.say(await street.hotline.speech.say("Hello?"))
     stopped = await there.said()
-    await there.hear_speech(after=stopped)
-    await there.hear_silence(900)
-    heard = " ".join(
-        [await street.hotline.speech.understand(part) for part in there.utterances_heard(stopped)]
-    )
-    assert "bicycle" in heard, heard
+    await hears(street.hotline, there, "bicycle", stopped)
     assert await street.call("4790000001", call_id=call_id) == call_id, (
         "the same id is the same call"
     )
@@ -196,9 +199,8 @@ async def test_a_voicemail_gets_the_message_after_its_beep(street: Street) -> No
     await street.clean()
 
 
-async def test_a_screening_service_that_began_like_a_human_is_told_who_calls_and_why(
-    street: Street,
-) -> None:
+async def screened(street: Street) -> list[BargedIn]:
+    """A call to a screening service that begins like a human; how often it spoke over the agent."""
     speech = street.hotline.speech
     call_id = await street.call("4790000001", purpose="The parcel from London has arrived.")
     there = await street.phones["4790000001"].incoming()
@@ -209,13 +211,8 @@ async def test_a_screening_service_that_began_like_a_human_is_told_who_calls_and
         "you're calling."
     )
     there.say(np.concatenate((hi, np.zeros(int(0.7 * RATE), np.int16), asks)))
-    asked = await there.said()
-    await there.hear_speech(after=asked)
-    await there.hear_silence(1_500)
-    heard = " ".join([await speech.understand(part) for part in there.utterances_heard(asked)])
-    assert "parcel" in heard, heard
+    await hears(street.hotline, there, "parcel", await there.said())
     cuts = [e for e in street.hotline.of(call_id) if isinstance(e, BargedIn)]
-    assert cuts, "it was not spoken to before its question ended"
     assert not [e for e in cuts if "bicycle" in e.heard], "it heard the greeting to its end"
     said = [e.text for e in street.hotline.of(call_id) if isinstance(e, Answering)]
     # An answer to its first words may have begun; who calls and why comes last, and is heard.
@@ -224,6 +221,16 @@ async def test_a_screening_service_that_began_like_a_human_is_told_who_calls_and
     result = await street.ended(call_id)
     assert (result.answer, result.reason) == ("screening", "caller_hangup")
     await street.clean()
+    return cuts
+
+
+async def test_a_screening_service_that_began_like_a_human_is_told_who_calls_and_why(
+    street: Street,
+) -> None:
+    for _ in range(3):  # a busy machine may be too slow to speak before the question ends
+        if await screened(street):
+            return
+    raise AssertionError("it was never spoken to before its question ended")
 
 
 async def test_who_does_not_answer_is_a_typed_outcome(street: Street) -> None:
@@ -239,9 +246,11 @@ async def test_who_does_not_answer_is_a_typed_outcome(street: Street) -> None:
     call_id = await street.call("4790000002")
     (await phone.incoming()).redirect("sip:6001@127.0.0.1")
     assert (await street.ended(call_id)).outcome == "redirected", "a redirection is not followed"
+    await street.lets_ring(5_000)
     ringing = await street.call("4790000002")
     there = await phone.incoming()
     assert (await street.ended(ringing)).outcome == "no_answer"
+    await street.lets_ring(30_000)
     assert street.dialled(ringing).rang
     assert (await there.ended()).status == 487, "it still rings"
     assert (await street.ended(await street.call("4790009999"))).outcome in (
@@ -321,20 +330,14 @@ async def test_a_caller_is_called_back_at_the_promised_time(street: Street) -> N
     assert datetime.now(UTC) >= at, "not before the time"
     await there.answered()
     there.say(await hotline.speech.say("Hello?"))
-    stopped = await there.said()
-    await there.hear_speech(after=stopped)
-    await there.hear_silence(900)
-    heard = " ".join(
-        [await hotline.speech.understand(part) for part in there.utterances_heard(stopped)]
-    )
-    assert "blue bicycle" in heard, heard
+    await hears(hotline, there, "blue bicycle", await there.said())
     there.hangup()
     command = ["campaign", "results", "callbacks-returning", "--config", str(street.config)]
 
     def results() -> str:
         return CliRunner().invoke(app, command).output
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "answered" not in (kept := await asyncio.to_thread(results)):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     [row] = kept.splitlines()[1:]
@@ -354,7 +357,7 @@ async def http(
 
     def send() -> tuple[int, dict[str, Any]]:
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refused:
             with refused:
@@ -385,6 +388,7 @@ async def test_http_places_calls_and_refuses_others(street: Street) -> None:
     assert status == 202
     there = await street.phones["4790000001"].incoming()
     await there.answered()
+    await until(lambda: any(each.method == "ACK" for each in there.requests))
     there.hangup()
     result = await street.ended(placed["call_id"])
     assert result.outcome == "answered"
@@ -423,7 +427,7 @@ async def test_a_campaign_calls_everybody_of_its_list(street: Street, tmp_path: 
     there.say(await street.hotline.speech.say("Hello?"))
     await there.hear_speech(after=await there.said())
     there.hangup()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while "1 answered" not in (await campaign("status")).output:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     results = (await campaign("results", "spring")).output.splitlines()

@@ -58,6 +58,7 @@ def places(media: str):
         tree["asterisk"] |= {"media": media}
         for name, keys in PLACES.items():
             place = {"target": NUMBER, "context": "internal", "mode": "attended"}
+            place |= {"briefing_ms": 120_000, "ring_ms": 60_000}
             place |= {"endpoint": f"PJSIP/phone-{NUMBER}", **keys}
             tree["tools"]["transfer"]["destinations"][name] = place
             sentences = ["[please] (check|look up) my order [please]"]

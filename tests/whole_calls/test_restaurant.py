@@ -130,7 +130,7 @@ async def both(
     folder = tmp_path_factory.mktemp("restaurants")
     async with (
         _started(folder / "good") as good,
-        _started(folder / "bad", RESTAURANT_FAULTS="1", RESTAURANT_BACKEND_TIMEOUT_S="3") as bad,
+        _started(folder / "bad", RESTAURANT_FAULTS="1", RESTAURANT_BACKEND_TIMEOUT_S="6") as bad,
     ):
 
         def change(tree: dict[str, Any]) -> None:

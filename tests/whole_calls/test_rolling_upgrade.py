@@ -4,7 +4,6 @@ the callers notice nothing. Real engines, Asterisk and NATS; recogniser and mode
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import signal
 import sys
@@ -28,8 +27,8 @@ from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.sip import SipPhone
 
 from .configuration import REPOSITORY
-from .conftest import Speech, http_request, wait_ready
-from .test_cluster import CORDBOARD, NUMBER, Call, EngineProcess, Town, configuration, eventually
+from .conftest import Speech, eventually, http_request
+from .test_cluster import CORDBOARD, NUMBER, Call, EngineProcess, Town, configuration
 
 pytestmark = [
     pytest.mark.asterisk,
@@ -48,6 +47,8 @@ SCRIPT = Script(
     ),
     otherwise=Answer("I have nothing more to say.", heard="And now?"),
 )
+SAID = ("agent.audio_started", "agent.audio_ended", "agent.interrupted", "call.ended")
+"""Events of the ledger: the agent begins to be heard, or has come to an end."""
 QUESTION = "What is my name, please?"
 """What the recogniser understands is in the script."""
 
@@ -79,7 +80,10 @@ class UpgradeTown(Town):
             "desk": desk,
             "slow": {
                 **desk,
-                "pre_call": [{"tool": "look", "arguments": {"path": str(self.gate)}}],
+                "prompt": "You are a desk. {found}",  # so the agent waits for it
+                "pre_call": [
+                    {"tool": "look", "arguments": {"path": str(self.gate)}, "save_as": "found"}
+                ],
                 "pre_call_timeout_ms": 30_000,
             },
         }
@@ -92,6 +96,8 @@ class UpgradeTown(Town):
                         "cordboard_testkit.mcp_servers.faulty",
                         "good",
                     ],
+                    "start_timeout_ms": 60_000,
+                    "defaults": {"timeout_ms": 60_000},
                     "tools": [{"name": "waits_for_file", "expose_as": "look"}],
                 }
             }
@@ -105,14 +111,6 @@ class UpgradeTown(Town):
         return EngineProcess(node, folder, config["health"]["port"], process)
 
     async def whole(self) -> None:
-        for node in "abc":
-            if node not in self.engines or not self.engines[node].alive:
-                self.engines[node] = await self._start(node)
-        for engine in self.engines.values():
-            for _ in range(3):  # three engines start at once, and with each its tool's server
-                with contextlib.suppress(TimeoutError):
-                    await wait_ready(engine.port)
-                    break
         await super().whole()
 
         async def tools_are_there() -> bool:
@@ -126,15 +124,35 @@ class UpgradeTown(Town):
         caller = str(next(self.numbers))
         line = await self.phone.call(self.asterisk.sip_uri(number), caller_number=caller)
         await line.hear_speech(after=-math.inf)
-        [engine] = [each for each in self.engines.values() if each.call_of(caller)]
-        await line.hear_silence(700)
-        return Call(caller, line, engine, engine.call_of(caller))
+        engine = await self.engine_of(caller)
+        call = Call(caller, line, engine, engine.call_of(caller))
+        await self.hear_out(call)
+        return call
 
     async def ask(self, call: Call) -> None:
         """Ask something, and hear the answer to its end."""
         call.line.say(await self.speech.say(QUESTION))
         await call.line.hear_speech(after=await call.line.said())
-        await call.line.hear_silence(700)
+        await self.hear_out(call)
+
+    async def hear_out(self, call: Call) -> None:
+        """Until no engine speaks in a call, by its ledger, and the phone has heard that, however
+        long the agent pauses in between."""
+
+        async def silent() -> bool:
+            for engine in self.engines.values():
+                heard = [
+                    each for each in kinds(engine.calls().get(call.call_id, [])) if each in SAID
+                ]
+                if heard and heard[-1] == SAID[0]:
+                    return False
+            return True
+
+        while True:
+            await eventually(silent, f"the end of the answer to {call.number}")
+            await call.line.hear_silence(700)
+            if await silent():
+                return
 
     async def command(self, engine: EngineProcess, *words: str) -> str:
         """Run a command of the program with the configuration of an engine."""
@@ -203,6 +221,8 @@ async def shared_town(
 async def town(shared_town: UpgradeTown) -> UpgradeTown:
     """Three engines that take calls; one that a failed test has left in another state is
     replaced."""
+    for line in shared_town.phone.calls.values():  # of a failed test, too
+        line.hangup()
     for engine in shared_town.engines.values():
         if engine.alive and (await http_request(engine.port, "/ready", "GET", {}))[0] != 200:
             await engine.kill()

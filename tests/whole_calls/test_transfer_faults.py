@@ -119,7 +119,10 @@ async def storm(hotline: Hotline, seed: int, room: asyncio.Semaphore) -> str:
     """One transfer in which all parties act at random moments, often at once."""
     chance = random.Random(seed)
     async with room:
-        transfer = await Transfer.begin(hotline, chance.choice(list(PLACES)))
+        place, stage = chance.choice(list(PLACES)), chance.choice(STAGES)
+        if place == "short" and stage in ("briefing", "joined"):
+            stage = "ringing"  # a stall could be longer than its briefing
+        transfer = await Transfer.begin(hotline, place)
         caller = transfer.caller
         caller.known_as = await caller.call_id()
         acts: list[Act] = [
@@ -127,7 +130,6 @@ async def storm(hotline: Hotline, seed: int, room: asyncio.Semaphore) -> str:
             partial(caller.line.press, "*"),
             transfer.end_by_engine,
         ]
-        stage = chance.choice(STAGES)
         if stage != "holding":
             there = await HUMANS.rings_for(caller)
             decide = partial(there.press, chance.choice("1112"))

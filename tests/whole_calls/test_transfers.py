@@ -7,6 +7,7 @@ import pytest
 from cordboard.calls.events import Offered, Transferred
 from cordboard_testkit.sip import SipPhone
 
+from .conftest import eventually
 from .humans import hear_each_other
 from .side_by_side import SideBySide
 
@@ -33,12 +34,18 @@ async def test_a_second_phone_takes_the_call_and_the_engine_lets_go(hotline):
         # Both hear each other, and nothing of the engine is in between or left.
         await there.answered()
         await hear_each_other(1, caller.line, there)
-        channels = await hotline.asterisk.channels()
-        assert len(channels) == 2, channels
-        assert all(name.startswith("PJSIP/") for name in channels), channels
-        health = (await hotline.get("/health"))[1]
-        assert health["active_calls"] == []
-        assert health["audio"]["connections"] == 0
+        seen: list[object] = []
+
+        async def two_phones() -> bool:
+            seen[:] = channels = await hotline.asterisk.channels()
+            return len(channels) == 2 and all(name.startswith("PJSIP/") for name in channels)
+
+        async def engine_has_nothing() -> bool:
+            seen[:] = [health] = [(await hotline.get("/health"))[1]]
+            return health["active_calls"] == [] and health["audio"]["connections"] == 0
+
+        await eventually(two_phones, "the channels of the phones alone", seen)
+        await eventually(engine_has_nothing, "nothing of the call in the engine", seen)
         assert hotline.engine.registry.accepting
 
         there.hangup()
@@ -70,6 +77,7 @@ async def test_a_place_that_does_not_exist_is_said_and_the_talk_goes_on(hotline)
     tried = await caller.event(Transferred)
     assert not tried.ok
     assert "0@internal" in tried.error
+    await caller.told_after(Transferred)
     heard = await caller.heard(since=began)
     assert "transfer you to operator" in heard, heard
 

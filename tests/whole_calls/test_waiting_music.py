@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,27 +21,37 @@ pytestmark = [
 ]
 
 
-def music_soon(tree: dict[str, Any]) -> None:
-    """The order takes 6 s; without music there would be silence."""
-    desk = deepcopy(tree["contexts"]["orders"])
-    desk["rules"]["intents"]["place_order"]["arguments"] = {"seconds": 6}
-    desk["silence"] = {"filler_after_ms": 0, "music_after_ms": 1_500}
-    tree["contexts"]["orders"] = desk
+def music_soon(gate: Path) -> Callable[[dict[str, Any]], None]:
+    """The order takes until the file `gate` is there; without music there would be silence."""
+
+    def change(tree: dict[str, Any]) -> None:
+        desk = deepcopy(tree["contexts"]["orders"])
+        desk["rules"]["intents"]["place_order"]["arguments"] = {"path": str(gate)}
+        desk["silence"] = {"filler_after_ms": 0, "music_after_ms": 1_500}
+        tree["contexts"]["orders"] = desk
+        for tool in tree["mcp"]["servers"]["orders"]["tools"]:
+            if tool["expose_as"] == "place_order":
+                tool["name"] = "waits_for_file"
+
+    return change
 
 
-async def test_music_until_the_tool_answers_and_then_its_words(open_hotline, asterisk):
-    async with open_hotline(music_soon) as hotline:
+async def test_music_until_the_tool_answers_and_then_its_words(open_hotline, asterisk, tmp_path):
+    gate = tmp_path / "gate"
+    async with open_hotline(music_soon(gate)) as hotline:
         caller = await hotline.dial("ctx-orders")
         await caller.greeted_to_the_end()
         await caller.say("Please place my order.")
         assert (await caller.event(MusicBegan)).music == "default"
         began = await caller.line.hear_speech()
-        assert (await caller.event(ToolAnswered)).message == "At last."
+        await asyncio.sleep(2.2)
+        gate.touch()
+        assert (await caller.event(ToolAnswered)).message == "It is there."
         assert (await caller.event(MusicEnded)).played_ms > 2_000
         over = time.monotonic()
         assert over - began > 2, "the music was not heard"
         await caller.listen()
-        assert (await caller.heard(since=over)).lower().strip(" .!") == "at last"
+        assert (await caller.heard(since=over)).lower().strip(" .!") == "it is there"
         caller.line.hangup()
         history = await caller.history()
         assert history.troubles == []

@@ -39,7 +39,7 @@ async def served(
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not happened():  # noqa: ASYNC110 - the service's side gives no event
             await asyncio.sleep(0.01)
 
@@ -50,7 +50,7 @@ async def test_a_cold_server_has_more_time_and_a_warm_one_has_not() -> None:
         call = Call(brain, emulator)
         assert await call.say("hi") == "Hello."
     faults = (Fault("answer", "stall", after=2),)
-    async with served(first_token_ms=1_000, faults=faults) as (brain, emulator):
+    async with served(first_token_ms=2_000, faults=faults) as (brain, emulator):
         call = Call(brain, emulator)
         await until(lambda: emulator.connections == 1)
         assert await call.say("hi") == "Hello."
@@ -151,7 +151,7 @@ def greetings(emulator: OpenAITextEmulator) -> list[str]:
 
 async def test_the_conversation_of_a_call_that_has_ended_is_not_read() -> None:
     async with served() as (brain, emulator):
-        emulator.cold_seconds = 1.0
+        emulator.cold_seconds = 2.0
         calls = [Call(brain, emulator, greeting) for greeting in ("One.", "Two.", "Three.")]
         await until(lambda: len(emulator.asked) == 1)
         calls[1].dialogue.close()
@@ -161,7 +161,7 @@ async def test_the_conversation_of_a_call_that_has_ended_is_not_read() -> None:
 
 async def test_a_reading_is_given_up_when_its_call_ends_and_the_next_one_is_read() -> None:
     async with served() as (brain, emulator):
-        emulator.cold_seconds = 0.1
+        emulator.cold_seconds = 1.0
         calls = {said: Call(brain, emulator, said) for said in ("One.", "Two.", "Three.")}
         await until(lambda: len(emulator.asked) == 1)
         emulator.cools_down(600.0)
@@ -176,7 +176,7 @@ async def test_a_reading_is_given_up_when_its_call_ends_and_the_next_one_is_read
 
 async def test_a_model_that_is_being_loaded_is_not_given_up_with_the_call() -> None:
     async with served() as (brain, emulator):
-        emulator.cold_seconds = 0.5
+        emulator.cold_seconds = 1.5
         call = Call(brain, emulator)
         await until(lambda: len(emulator.asked) == 1)
         call.dialogue.close()

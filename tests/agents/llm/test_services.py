@@ -252,7 +252,7 @@ async def test_who_interrupts_cancels_the_request(dial: Dial) -> None:
         await respond.aclose()
         call.dialogue.interrupted(first)
         assert await call.say("stop") == "Yes?"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not call.emulator.gave_up:  # noqa: ASYNC110 - the service's side gives no event
                 await asyncio.sleep(0.01)
         assert call.emulator.violations == []

@@ -27,7 +27,7 @@ async def feed(listening: Listening, pcm: bytes) -> None:
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

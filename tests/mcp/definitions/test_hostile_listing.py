@@ -42,7 +42,12 @@ async def fleets(tmp_path: Path) -> AsyncIterator[Offer]:
     def start(tools: list[Any] | str, accepted: Lock | None = None, mode: str = "warn") -> Fleet:
         relist(tmp_path, tools)
         command = [sys.executable, str(FAULTY_SERVER), "lists", str(tmp_path / "tools.json")]
-        server = {"command": command, "stop_grace_ms": 400, "restart": {"enabled": False}}
+        server = {
+            "command": command,
+            "start_timeout_ms": 60_000,
+            "stop_grace_ms": 400,
+            "restart": {"enabled": False},
+        }
         fleet = Fleet(Mcp.model_validate({"servers": {"s": server}, "lock": mode}), lock=accepted)
         made.append(fleet)
         fleet.start()
@@ -203,7 +208,7 @@ async def test_a_server_cannot_take_the_name_of_another_ones_tool(tmp_path: Path
     for server, tool in (("a_b", "c"), ("a", "b_c")):
         (tmp_path / server).write_text(json.dumps([listed(tool)]))
         command = [sys.executable, str(FAULTY_SERVER), "lists", str(tmp_path / server)]
-        servers[server] = {"command": command, "stop_grace_ms": 400}
+        servers[server] = {"command": command, "start_timeout_ms": 60_000, "stop_grace_ms": 400}
     servers["a"]["tools"] = [{"name": "b_c"}]
     fleet = Fleet(Mcp.model_validate({"servers": servers}))
     fleet.start()

@@ -40,7 +40,7 @@ from cordboard.tools.tool import ToolAsk
 
 from .http_servers import LEGACY, MODERN, Faulty, RawServer, Request, Wire, faulty
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 SECRET = "hunter2 with:odd/characters+é"
 SERVER_URL = "https://tools.example.com/mcp"
 

@@ -22,7 +22,7 @@ from cordboard.mcp.remote.http_transport import remote_transport
 
 from .http_servers import MODERN, Faulty
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def certificate(folder: Path, name: str) -> Path:

@@ -108,7 +108,7 @@ def test_a_process_whose_name_ends_in_half_a_character_hides_no_other(
 
 async def test_a_server_ends_with_what_left_its_process_group(start: Start) -> None:
     server = await start(stop_grace_ms=2_000)
-    escaped = int((await server.call("escapes", {}, 5)).content[0].text)  # type: ignore[union-attr]
+    escaped = int((await server.call("escapes", {}, 60)).content[0].text)  # type: ignore[union-attr]
     assert not await asyncio.to_thread(_ended, escaped)
     await server.close()
     assert await asyncio.to_thread(_ended, escaped)
@@ -116,9 +116,9 @@ async def test_a_server_ends_with_what_left_its_process_group(start: Start) -> N
 
 async def test_so_does_a_server_that_is_killed(start: Start) -> None:
     server = await start(restart={"enabled": False})
-    escaped = int((await server.call("escapes", {}, 5)).content[0].text)  # type: ignore[union-attr]
+    escaped = int((await server.call("escapes", {}, 60)).content[0].text)  # type: ignore[union-attr]
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("exits", {}, 60), 30)
+        await asyncio.wait_for(server.call("exits", {}, 60), 60)
     await until(lambda: server.state is ServerState.FAILED)
     assert await asyncio.to_thread(_ended, escaped)
 
@@ -132,8 +132,8 @@ async def test_servers_of_a_killed_engine_are_swept_by_the_next(tmp_path: Path) 
         "async def main():\n"
         "    server = SupervisedServer('s', McpServer(command=tuple(sys.argv[1:])))\n"
         "    server.start()\n"
-        "    assert await server.wait_ready(20)\n"
-        "    result = await server.call('escapes', {}, 5)\n"
+        "    assert await server.wait_ready(60)\n"
+        "    result = await server.call('escapes', {}, 60)\n"
         "    print('pid', result.content[0].text, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "asyncio.run(main())\n"

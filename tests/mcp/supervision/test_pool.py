@@ -66,13 +66,13 @@ async def test_a_server_is_shared_and_ends_with_its_last_lease(pool: Pool) -> No
     first = await pool.run()
     second = pool.take()
     assert second.server is first.server
-    await asyncio.wait_for(first.release(), 20)
+    await asyncio.wait_for(first.release(), 60)
     assert second.server.state is ServerState.READY
     assert pool.board.gone == []
-    await asyncio.wait_for(second.release(), 20)
+    await asyncio.wait_for(second.release(), 60)
     assert second.server.state is ServerState.STOPPED
     assert pool.board.gone == ["s"]
-    await asyncio.wait_for(second.release(), 20)  # harmless
+    await asyncio.wait_for(second.release(), 60)  # harmless
 
 
 async def test_nothing_starts_before_the_pool_is_opened() -> None:
@@ -91,7 +91,7 @@ async def test_a_pool_that_is_closed_before_it_was_opened() -> None:
     pool = Pool(is_open=False)
     lease = pool.take()
     lease.start()
-    await asyncio.wait_for(pool.close(), 20)
+    await asyncio.wait_for(pool.close(), 60)
     assert lease.server.status().pid is None
     assert pool.entries == ()
 
@@ -116,7 +116,7 @@ async def test_the_new_one_beside_the_old_one(pool: Pool) -> None:
     old = await pool.run("1")
     new = await pool.run("2")
     assert old.server.state is new.server.state is ServerState.READY
-    await asyncio.wait_for(old.release(), 20)
+    await asyncio.wait_for(old.release(), 60)
     assert pool.board.up == {"s": True}
     assert pool.board.gone == []
 
@@ -125,7 +125,7 @@ async def test_when_the_new_one_goes_the_old_one_counts_again(pool: Pool) -> Non
     await pool.run("1")
     new = pool.take("2")
     assert pool.board.up == {"s": False}
-    await asyncio.wait_for(new.release(), 20)
+    await asyncio.wait_for(new.release(), 60)
     assert pool.board.up == {"s": True}
 
 
@@ -162,20 +162,20 @@ async def test_who_waits_and_is_released_is_never_started(pool: Pool) -> None:
     old = await pool.run("1")
     new = pool.take("2", Replacement.AFTER)
     new.start()
-    await asyncio.wait_for(new.release(), 20)
-    await asyncio.wait_for(old.release(), 20)
+    await asyncio.wait_for(new.release(), 60)
+    await asyncio.wait_for(old.release(), 60)
     assert new.server.status().pid is None
     assert new.server.state is ServerState.STOPPED
 
 
 async def test_stopped_by_the_operator_it_stays_so_until_it_is_started_again(pool: Pool) -> None:
     lease = await pool.run()
-    await asyncio.wait_for(lease.stop(), 20)
+    await asyncio.wait_for(lease.stop(), 60)
     another = pool.take()
     another.start()
     assert another.server.state is ServerState.STOPPED
     another.start_again()
     assert await lease.server.wait_ready(20)
-    await asyncio.wait_for(lease.restart(), 20)
+    await asyncio.wait_for(lease.restart(), 60)
     assert await lease.server.wait_ready(20)
     assert pool.board.restarts == 1

@@ -38,7 +38,7 @@ async def test_a_lazy_server_waits_for_its_first_call(start: Start) -> None:
 async def test_a_first_call_waits_no_longer_than_its_own_timeout(start: Start) -> None:
     server = await start("mute", begin=False, start_timeout_ms=60_000, stop_grace_ms=200, **LAZY)
     with pytest.raises(McpTimeout, match="starting"):
-        await asyncio.wait_for(server.call("echo", {}, 0.1), 10)
+        await asyncio.wait_for(server.call("echo", {}, 0.1), 60)
     assert server.state is ServerState.STARTING, "the start goes on without the caller"
 
 
@@ -47,7 +47,7 @@ async def test_a_first_call_to_a_server_that_cannot_start_fails_when_that_is_kno
 ) -> None:
     server = await start("exits", begin=False, restart={"enabled": False}, **LAZY)
     with pytest.raises(McpUnavailable):
-        await asyncio.wait_for(server.call("echo", {}, 60), 20)
+        await asyncio.wait_for(server.call("echo", {}, 60), 60)
     await until(lambda: server.state is ServerState.FAILED)
     assert server.listing == ()
 
@@ -78,10 +78,10 @@ async def test_a_server_that_was_stopped_answers_at_once_and_can_be_started_agai
     assert await gone(group)
     assert (server.state, server.listing) == (ServerState.STOPPED, ())
     with pytest.raises(McpUnavailable, match="stopped"):
-        await asyncio.wait_for(server.call("echo", {}, 60), 30)
+        await asyncio.wait_for(server.call("echo", {}, 60), 60)
     server.start()
     assert await server.wait_ready(READY_SECONDS)
-    assert (await server.call("echo", {"text": "again"}, 5)).structured_content["text"] == "again"
+    assert (await server.call("echo", {"text": "again"}, 60)).structured_content["text"] == "again"
 
 
 async def test_a_start_while_it_is_being_stopped_is_not_lost(start: Start) -> None:
@@ -121,7 +121,7 @@ async def test_a_restart_is_a_new_life_that_keeps_the_tools(start: Start) -> Non
 
 async def test_a_restart_lets_calls_under_way_end(start: Start) -> None:
     server = await start(stop_grace_ms=10_000)
-    slow = asyncio.create_task(server.call("slow", {"seconds": 0.3}, 30))
+    slow = asyncio.create_task(server.call("slow", {"seconds": 0.3}, 60))
     await asyncio.sleep(0)
     await server.restart()
     assert (await slow).content
@@ -131,7 +131,7 @@ async def test_a_restart_does_not_wait_for_ever_for_a_call_that_hangs(start: Sta
     server = await start(stop_grace_ms=200)
     hanging = asyncio.create_task(server.call("hangs", {}, 60))
     await asyncio.sleep(0)
-    await asyncio.wait_for(server.restart(), 20)
+    await asyncio.wait_for(server.restart(), 60)
     with pytest.raises(McpUnavailable):
         await hanging
     assert await server.wait_ready(READY_SECONDS)
@@ -155,7 +155,7 @@ async def test_a_server_that_was_given_up_is_tried_again_by_itself_after_the_win
     server = await start(restart={"max_restarts": 0, "window_ms": 1_000})
     first = server.status().pid
     with pytest.raises(McpUnavailable):
-        await server.call("exits", {}, 30)
+        await server.call("exits", {}, 60)
     await until(lambda: server.status().pid not in (None, first))
     assert await server.wait_ready(READY_SECONDS)
     assert (await server.call("echo", {"text": "back"}, READY_SECONDS)).is_error is False
@@ -186,16 +186,16 @@ async def test_a_server_that_was_given_up_is_tried_afresh_by_a_restart(start: St
     for _ in range(2):
         assert await server.wait_ready(READY_SECONDS)
         with pytest.raises(McpUnavailable):
-            await server.call("exits", {}, 30)
+            await server.call("exits", {}, 60)
         await until(lambda: server.state is not ServerState.READY)
     await until(lambda: server.state is ServerState.FAILED)
     assert server.listing == ()
     with pytest.raises(McpUnavailable, match="failed"):
-        await server.call("echo", {"text": ""}, 5)
+        await server.call("echo", {"text": ""}, 60)
     await server.restart()
     assert await server.wait_ready(READY_SECONDS)
     with pytest.raises(McpUnavailable):
-        await server.call("exits", {}, 30)
+        await server.call("exits", {}, 60)
     assert await server.wait_ready(READY_SECONDS), "its failures were forgiven"
 
 
@@ -205,7 +205,7 @@ async def test_a_healthy_spell_forgives_restarts(start: Start) -> None:
         assert await server.wait_ready(READY_SECONDS)
         await asyncio.sleep(0.15)
         with pytest.raises(McpUnavailable):
-            await server.call("exits", {}, 30)
+            await server.call("exits", {}, 60)
         await until(lambda: server.state is not ServerState.READY)
     assert await server.wait_ready(READY_SECONDS)
 
@@ -217,7 +217,7 @@ async def test_death_between_calls_is_noticed_and_spoils_no_other_server(start: 
     os.kill(pid, signal.SIGKILL)
     await until(lambda: server.status().restarts == 1)
     assert server.status().last_error == "it was killed by SIGKILL"
-    assert (await other.call("echo", {"text": "fine"}, 5)).structured_content["text"] == "fine"
+    assert (await other.call("echo", {"text": "fine"}, 60)).structured_content["text"] == "fine"
     assert other.status().restarts == 0
     assert await server.wait_ready(READY_SECONDS)
 
@@ -230,7 +230,7 @@ async def test_the_breaker_refuses_calls_at_once(start: Start) -> None:
     assert server.status().breaker is BreakerState.OPEN
     assert journal.breaker == [True]
     with pytest.raises(McpUnavailable, match="is not called"):
-        await asyncio.wait_for(server.call("plain", {}, 60), 30)
+        await asyncio.wait_for(server.call("plain", {}, 60), 60)
 
 
 async def test_a_good_probe_closes_the_breaker(start: Start) -> None:
@@ -239,7 +239,7 @@ async def test_a_good_probe_closes_the_breaker(start: Start) -> None:
     await hang(server)
     await hang(server)
     await asyncio.sleep(0.1)
-    assert (await server.call("plain", {}, 10)).content
+    assert (await server.call("plain", {}, 60)).content
     assert server.status().breaker is BreakerState.CLOSED
     assert journal.breaker == [True, False]
     assert server.status().restarts == 0
@@ -260,41 +260,41 @@ async def test_a_subprocess_that_leaves_the_probe_unanswered_is_restarted(start:
     assert await server.wait_ready(READY_SECONDS)
     assert server.status().pid != first
     assert server.status().breaker is BreakerState.PROBING
-    assert (await server.call("plain", {}, 10)).content
+    assert (await server.call("plain", {}, 60)).content
     assert server.status().breaker is BreakerState.CLOSED
     assert journal.breaker == [True, False]
 
 
 async def test_errors_of_tools_and_deaths_do_not_open_the_breaker(start: Start) -> None:
     server = await start(breaker={"failures": 1, "open_ms": 60_000})
-    assert (await server.call("fails", {}, 5)).is_error
+    assert (await server.call("fails", {}, 60)).is_error
     with pytest.raises(McpError):
-        await server.call("rpc_error", {}, 5)
+        await server.call("rpc_error", {}, 60)
     with pytest.raises(McpError):
-        await server.call("wrong_shape", {}, 5)
-    assert (await server.call("plain", {}, 5)).content
+        await server.call("wrong_shape", {}, 60)
+    assert (await server.call("plain", {}, 60)).content
     with pytest.raises(McpUnavailable):
-        await server.call("exits", {}, 5)
+        await server.call("exits", {}, 60)
     await until(lambda: server.status().restarts == 1)
     assert await server.wait_ready(READY_SECONDS)
-    assert (await server.call("plain", {}, 5)).content, "a new process starts with a clean slate"
+    assert (await server.call("plain", {}, 60)).content, "a new process starts with a clean slate"
 
 
 async def test_a_caller_who_hangs_up_says_nothing_about_the_server(start: Start) -> None:
     server = await start(breaker={"failures": 1})
     call = asyncio.create_task(server.call("hangs", {}, 60))
-    await server.call("plain", {}, 5)
+    await server.call("plain", {}, 60)
     call.cancel()
     await asyncio.wait({call})
     assert server.status().breaker is BreakerState.CLOSED
 
 
 async def test_servers_that_ignore_their_end_are_ended_side_by_side(start: Start) -> None:
-    servers = [await start("ignores-end", stop_grace_ms=2_000) for _ in range(4)]
+    servers = [await start("ignores-end", stop_grace_ms=2_000) for _ in range(10)]
     loop = asyncio.get_running_loop()
     began = loop.time()
     await asyncio.gather(*(server.close() for server in servers))
-    assert loop.time() - began < 7.5, "one after another would take 8 s at least"
+    assert loop.time() - began < 17, "one after another would take 20 s at least"
 
 
 def asked(server: SupervisedServer) -> list[str]:
@@ -347,5 +347,5 @@ async def test_the_operators_choice_of_protocol_is_kept(
 async def test_a_server_of_2026_tells_its_changes_to_who_subscribes(start: Start) -> None:
     server = await start("modern-only", "--tells")
     await until(lambda: "subscriptions/listen" in asked(server))
-    await server.call("new_tool", {}, 5)
+    await server.call("new_tool", {}, 60)
     await until(lambda: "surprise" in server.status().tools)

@@ -48,7 +48,9 @@ def server(*behaviour: str, **settings: Any) -> dict[str, Any]:
         "command": [sys.executable, str(FAULTY_SERVER), *behaviour],
         "env": {"VERSION": version},
         "restart": {"backoff_ms": 20},
+        "start_timeout_ms": 60_000,
         "stop_grace_ms": 1_000,
+        "defaults": {"timeout_ms": 60_000},
         **settings,
     }
 

@@ -19,6 +19,7 @@ from cordboard.audio.pacer import Pacer
 from cordboard.calls.offer import Media, Offer
 from cordboard.config.schema import Asterisk, AudioSocket
 from cordboard.errors import LineGone, MediaError
+from cordboard.telephony.asterisk import caller_side, rtp_media, rtp_path
 from cordboard.telephony.asterisk.ari import AriState
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
@@ -200,6 +201,7 @@ async def _open_board(
         instance=own,
         **options,
     )
+    source._ari._request_seconds = PATIENCE
     await server.start()
     await path.start()
     await source.start()
@@ -222,8 +224,12 @@ async def asterisk() -> AsyncIterator[AsteriskInstance]:
 
 
 @pytest.fixture
-def open_board() -> OpenBoard:
-    """Opens the telephony of an engine on the echo exchange: `async with open_board(asterisk)`."""
+def open_board(monkeypatch: pytest.MonkeyPatch) -> OpenBoard:
+    """Opens the telephony of an engine on the echo exchange: `async with open_board(asterisk)`. It
+    does not mind a busy machine."""
+    monkeypatch.setattr(rtp_media, "FLOOD_SECONDS", 10.0)
+    monkeypatch.setattr(rtp_path, "CONNECT_SECONDS", 30.0)
+    monkeypatch.setattr(caller_side, "ENTRY_SECONDS", 20.0)
     return _open_board
 
 

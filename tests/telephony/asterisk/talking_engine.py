@@ -65,7 +65,9 @@ async def main(settings: dict[str, str]) -> None:
     config = Asterisk(url=settings["url"], password=SecretStr(settings["password"]))
     own, pacer = Instance(config, settings["instance"]), Pacer(loop)
     tasks: set[asyncio.Task[None]] = set()
-    server = AudioSocketServer(AudioSocket(port=0), pacer, lambda _: None)
+    server = AudioSocketServer(
+        AudioSocket(port=0, connect_timeout_ms=30_000), pacer, lambda _: None
+    )
     await server.start()
     paths: dict[str, MediaPath] = {
         "audiosocket": AudioSocketPath(server),
@@ -82,7 +84,7 @@ async def main(settings: dict[str, str]) -> None:
     fenced = asyncio.Event()
     source = AsteriskSource(own.config, path, take, instance=own, on_fenced=fenced.set)
     await source.start()
-    assert await source.wait_ready(30)
+    assert await source.wait_ready(60)
     tell("ready")
     await fenced.wait()
     tell("fenced")

@@ -196,7 +196,9 @@ async def test_no_answer_in_time_is_an_error_and_a_late_one_is_harmless(pbx):
         with pytest.raises(AsteriskError, match=r"no answer within 0\.2 s") as failed:
             await engine.client.request("GET", "slow")
         assert failed.value.status == 0
-        await status(200)(pbx.connections[0], late[0])
+        await until(lambda: bool(late))
+        engine.client._request_seconds = PATIENCE
+        await status(200)(pbx.connections[-1], late[0])
         assert await engine.client.request("GET", "quick") == {"ok": True}
 
 
@@ -277,7 +279,7 @@ async def test_asterisk_killed_in_the_handshake_is_one_that_cannot_be_reached(pb
 async def test_an_application_that_is_not_registered_is_not_ready_and_tried_again(pbx):
     good = pbx.answers.pop("applications/cordboard")
     async with dialled(pbx, wait=False) as engine:
-        await until(lambda: len(pbx.connections) == 2)
+        await until(lambda: len(pbx.connections) >= 2)
         assert not engine.client.state.ready
         assert "catching up" in engine.client.state.last_error
         pbx.answers["applications/cordboard"] = good
@@ -307,7 +309,7 @@ async def test_an_error_of_our_own_while_catching_up_is_told_at_once_and_calls_s
 async def test_a_host_that_stops_answering_is_noticed(pbx):
     """Nothing is closed, nothing comes: only the pings tell."""
     async with dialled(pbx, ping_seconds=0.2) as engine:
-        [connection] = pbx.connections
+        connection = pbx.connections[-1]
         connection.transport.pause_reading()
         await asyncio.wait_for(engine.downs.get(), PATIENCE)
         connection.transport.abort()

@@ -36,7 +36,7 @@ class Port:
         self.pacer = Pacer(asyncio.get_running_loop())
         config = AudioSocket(port=0, context=context)
         self.server = AudioSocketServer(
-            config, self.pacer, self.offers.put_nowait, **{"identify_seconds": 0.3} | settings
+            config, self.pacer, self.offers.put_nowait, **{"identify_seconds": 10.0} | settings
         )
 
 
@@ -165,10 +165,11 @@ async def test_every_call_by_ari_has_a_uuid_of_its_own(port):
         each.connection.cancel()
 
 
-async def test_a_connection_that_says_nothing_is_closed_in_time(port):
-    peer = await Peer.connect(port, b"")
-    assert await peer.closed()
-    assert port.server.turned_away == {"no_uuid": 1}
+async def test_a_connection_that_says_nothing_is_closed_in_time():
+    async with open_port(identify_seconds=0.3) as port:
+        peer = await Peer.connect(port, b"")
+        assert await peer.closed()
+        assert port.server.turned_away == {"no_uuid": 1}
 
 
 async def test_a_browser_is_closed_at_once(port):

@@ -107,10 +107,10 @@ async def test_sound_and_keys_go_through_the_dialplan_and_the_page_hangs_up(aste
     await until(lambda: page.hears_itself)
     page.tell(type="key", digit="4")
     page.tell(type="key", digit="#")
-    await asyncio.wait_for(call.two_keys.wait(), 10)
+    await asyncio.wait_for(call.two_keys.wait(), 60)
     assert call.keys == "4#"
     page.tell(type="hangup")
-    assert await asyncio.wait_for(call.ended, 10) == "caller_hangup"
+    assert await asyncio.wait_for(call.ended, 60) == "caller_hangup"
     await page.over()
     await board.exchange.idle()
     assert board.source.lines == ()
@@ -134,7 +134,7 @@ async def test_the_tab_is_closed(asterisk, board):
     page = Page(board, "agent@from-test")
     call = await board.exchange.next_up()
     page.leave()
-    assert await asyncio.wait_for(call.ended, 10) == "caller_hangup"
+    assert await asyncio.wait_for(call.ended, 60) == "caller_hangup"
     await page.over()
     await board.exchange.idle()
     await assert_line_clean(asterisk)

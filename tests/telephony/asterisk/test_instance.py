@@ -92,7 +92,7 @@ async def test_an_engine_whose_user_is_gone_after_a_break_knows_that_it_was_repl
     async with open_board(
         asterisk, instance="a7-3f2a1c", on_fenced=lambda: fenced.append(True)
     ) as board:
-        assert await board.source.wait_ready(10)  # else a request of its start is refused
+        assert await board.source.wait_ready(60)  # else a request of its start is refused
         await revoke(section(asterisk), "a7-3f2a1c")
         sessions = await asterisk.cli("ari show websocket sessions")
         session = next(row.split()[0] for row in sessions.splitlines() if "cordboard-a7" in row)

@@ -14,12 +14,13 @@ from cordboard.calls.offer import TransferTarget
 from cordboard.config.schema import AudioSocket
 from cordboard.errors import LineGone, MediaError, TransferFailed
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.leaks import LeakSnapshot, assert_line_clean
 from cordboard_testkit.patience import PATIENCE
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE
+
+from .bursts_heard import burst_came
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 
@@ -54,13 +55,13 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_board,
         call.say(bursts())
         await call.said()
         await call.hear_silence()
-        assert came_through(bursts(), np.frombuffer(bytes(echo.heard), "<i2"))
+        await burst_came(bursts(), lambda: np.frombuffer(bytes(echo.heard), "<i2"))
         echo.echoing = False
         written = time.monotonic()
         echo.media.write(bursts(4, seed=2).astype("<i2").tobytes())
         await call.hear_speech(after=written)
         await call.hear_silence()
-        assert came_through(bursts(4, seed=2), call.heard_in_order())
+        await burst_came(bursts(4, seed=2), call.heard_in_order)
         call.press("4#")
         await asyncio.wait_for(echo.two_keys.wait(), PATIENCE)
         assert echo.keys == "4#"
@@ -91,14 +92,15 @@ async def test_wideband_of_the_file_passes_both_ways_and_keys_go_out(asterisk, o
         await call.said()
         await echo.offer.control.dtmf("12#")
         assert await call.hear_keys(3) == "12#"
-        heard = np.frombuffer(resample_pcm(bytes(echo.heard), 16_000, RATE), "<i2")
-        assert came_through(bursts(), heard)
+        await burst_came(
+            bursts(), lambda: np.frombuffer(resample_pcm(bytes(echo.heard), 16_000, RATE), "<i2")
+        )
         written = time.monotonic()
         sound = bursts(4, seed=2).astype("<i2").tobytes()
         echo.media.write(resample_pcm(sound, RATE, 16_000))
         await call.hear_speech(after=written)
         await call.hear_silence()
-        assert came_through(bursts(4, seed=2), call.heard_in_order())
+        await burst_came(bursts(4, seed=2), call.heard_in_order)
         call.hangup()
         await board.exchange.idle()
         await assert_line_clean(asterisk)
@@ -145,8 +147,7 @@ async def test_a_transfer_reaches_another_phone(asterisk, open_board, bursts, ta
         await board.exchange.idle()
         other = await colleague.incoming()
         await other.answered()
-        call.say(bursts(1))
-        await call.said()
+        call.say(bursts(20))
         await other.hear_speech(after=0.0)
         assert board.source.lines == ()
         assert await asterisk.bridges() != [], "only the dialplan's own bridge is left"
@@ -293,8 +294,7 @@ async def test_a_bare_call_without_ari(asterisk, open_board, bursts):
         echo = await board.exchange.next_up()
         assert echo.offer.source == "audiosocket"
         assert echo.offer.variables == {"AI_CONTEXT": "demo"}
-        call.say(bursts(1))
-        await call.said()
+        call.say(bursts(20))
         await call.hear_speech(after=0.0)
         call.hangup()
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"

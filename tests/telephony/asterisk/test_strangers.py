@@ -52,7 +52,7 @@ async def echoing(
     engine = EchoEngine(config, sheds_load=False)
     await engine.start()
     try:
-        assert await engine.line_ready(20)
+        assert await engine.line_ready(60)
         yield engine
     finally:
         await engine.stop(grace=0)

@@ -20,11 +20,12 @@ from cordboard.telephony.asterisk import websocket_messages
 from cordboard.telephony.asterisk.websocket_messages import Flow, MarkProcessed
 from cordboard.telephony.asterisk.websocket_path import WebsocketPath
 from cordboard_testkit.asterisk import AsteriskInstance
-from cordboard_testkit.correlation import came_through
 from cordboard_testkit.leaks import LeakSnapshot, assert_line_clean
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.sip import SipPhone
 from cordboard_testkit.timeline import RATE, Samples
+
+from .bursts_heard import burst_came
 
 pytestmark = [pytest.mark.asterisk, pytest.mark.asyncio(loop_scope="session")]
 
@@ -104,7 +105,7 @@ async def test_sound_and_keys_pass_and_the_caller_hangs_up(asterisk, open_websoc
         call.say(bursts())
         await call.said()
         await call.hear_silence()
-        assert came_through(bursts(), call.heard_in_order(), alike=LEAST_ALIKE[audio_format])
+        await burst_came(bursts(), call.heard_in_order, alike=LEAST_ALIKE[audio_format])
         call.press("4#")
         await asyncio.wait_for(echo.two_keys.wait(), PATIENCE)
         assert echo.keys == "4#", "each key once"
@@ -239,7 +240,7 @@ async def test_when_asterisk_is_nearly_full_it_says_so_and_nothing_is_lost(
         echo.media.flush()
         await until(lambda: Flow(stop=False) in events)
         marks = [event.mark for event in events if isinstance(event, MarkProcessed)]
-        assert len(marks) < 30, "what was flushed is not reported"
+        assert len(marks) < 120, "what was flushed is not reported"
         await call.hear_silence()
         before = len(loud(call))
         echo.media.write(ulaw(noise(300, 2)))

@@ -403,7 +403,7 @@ async def test_control_messages_that_make_no_sense_are_counted_and_the_call_goes
 
 
 async def test_asterisk_that_says_nothing_any_more_is_lost(open_stage):
-    async with open_stage(times=PeerTimes(ask=0.05, answer=1.0)) as stage:
+    async with open_stage(times=PeerTimes(ask=0.05, answer=2.0)) as stage:
         media, peer, lost = await stage.claimed()
         await until(lambda: len(peer.texts) > 5)  # it answers: a phone on hold sends nothing
         assert not lost.done()

@@ -101,7 +101,7 @@ async def conversation(
     script: Script, injections: Any = "refused", **values: Any
 ) -> AsyncIterator[Conversation]:
     emulated = DeepgramAgentEmulator(script, injections=injections)
-    async with asyncio.timeout(10), emulated as emulator:
+    async with asyncio.timeout(60), emulated as emulator:
         talk = Conversation(emulator, **values)
         try:
             await talk.start()
@@ -374,13 +374,13 @@ async def test_a_model_that_fails_for_good_ends_it() -> None:
 
 
 async def test_a_silent_client_is_closed_by_the_service_but_ours_keeps_awake() -> None:
-    async with asyncio.timeout(30), DeepgramAgentEmulator(Script(), idle_s=2.0) as emulator:
+    async with asyncio.timeout(60), DeepgramAgentEmulator(Script(), idle_s=2.5) as emulator:
         talk = Conversation(emulator, reconnect_attempts=0)
         protocol: Any = talk.agent._protocol
         await talk.start()
-        for _ in range(4):
+        for _ in range(10):  # for longer than the service would wait
             protocol.keep_alive()
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(0.3)
         assert not emulator.violations
         await talk.caller.until(AgentFailed)
         assert emulator.violations == [

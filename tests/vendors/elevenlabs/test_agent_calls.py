@@ -155,7 +155,7 @@ async def test_an_answer_that_is_cut_before_it_is_written_leaves_no_turn_behind(
 
 
 async def test_the_caller_waits_in_the_queue_of_a_busy_agent_and_then_is_greeted() -> None:
-    async with talking(habits={"queue_s": 0.2}) as (service, caller, agent):
+    async with talking(habits={"queue_s": 1.0}) as (service, caller, agent):
         caller.speaking = True
         await caller.until(Interrupted)
         music = len(caller.of(AgentAudio))
@@ -171,7 +171,7 @@ async def test_the_caller_waits_in_the_queue_of_a_busy_agent_and_then_is_greeted
 
 async def test_a_greeting_that_is_lost_behind_the_music_is_still_owed() -> None:
     lost = Fault("greeting", "close", code=1011, connection=1)
-    async with talking(habits={"queue_s": 0.1}, faults=(lost,)) as (service, caller, agent):
+    async with talking(habits={"queue_s": 1.0}, faults=(lost,)) as (service, caller, agent):
         await caller.until(AgentTrouble)
         music = caller.of(AgentText)
         assert all(text.speech is not None and text.speech.bridges for text in music)
@@ -186,7 +186,7 @@ async def test_a_greeting_that_is_lost_behind_the_music_is_still_owed() -> None:
 async def test_a_queue_that_ends_in_vain_gives_the_call_away_and_is_not_tried_again(
     queue: str,
 ) -> None:
-    habits = {"queue_s": 0.1, "admits": False}
+    habits = {"queue_s": 1.0, "admits": False}
     async with talking(queue=queue, habits=habits) as (service, caller, _):
         failed = await caller.until(AgentFailed)
         assert failed.kind == "quota"

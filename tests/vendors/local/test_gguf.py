@@ -102,7 +102,7 @@ def session(greeting: str = "") -> DialogueSession:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not happened():  # noqa: ASYNC110 - the model's thread gives no event
             await asyncio.sleep(0.01)
 

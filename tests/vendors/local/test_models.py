@@ -175,7 +175,7 @@ async def test_voice_activity_follows_speech_and_ignores_silence(models: Offline
     stream = models.voice_activity.open(collect)
     for at in range(0, len(pcm), 320):
         stream.feed(pcm[at : at + 320])
-    await asyncio.wait_for(done.wait(), 30)
+    await asyncio.wait_for(done.wait(), 60)
     stream.close()
     before = [p for p, end in heard if end < 8000]
     during = [p for p, end in heard if 12000 < end < len(pcm) // 2 - 14000]

@@ -62,7 +62,7 @@ class Conversation:
             self.agent.hear(sound[at : at + 160])
 
     async def until(self, kind: type, count: int = 1) -> Any:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self.caller.until(kind, count)
 
     def words(self, turn: int) -> str:
@@ -131,7 +131,7 @@ async def test_the_silent_track_is_not_passed_on() -> None:
 
 
 async def test_the_caller_interrupts() -> None:
-    story = "Once upon a time there was a telephone exchange on a hill far away"
+    story = "Once upon a time there was a telephone exchange on a hill " + "far away " * 20
     async with talking(Answer(story), Answer("Yes?", heard="Stop please."), speed=5.0) as talk:
         talk.say()
         await talk.until(AgentAudio)

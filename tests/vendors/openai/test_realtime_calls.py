@@ -64,12 +64,12 @@ class Conversation:
             self.agent.hear(sound[at : at + 160])
 
     async def until(self, kind: type, count: int = 1) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await self.caller.until(kind, count)
 
     async def until_said(self, turn: int, ending: str) -> None:
         """Wait for these words at the end of that turn's."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not self.words(turn).endswith(ending):
                 count = len(self.caller.of(AgentWords)) + 1
                 await self.caller.until(AgentWords, count)
@@ -123,7 +123,7 @@ async def test_a_greeting_a_turn_with_two_tools_and_the_answer() -> None:
 
 
 async def test_what_was_heard_of_an_answer_that_was_cut_is_truncated_there() -> None:
-    long = Answer("This is a rather long answer that nobody is going to hear to its end.")
+    long = Answer("This is a rather long answer that nobody is going to hear to its end. " * 10)
     async with talking(long, Answer("Yes.")) as talk:
         talk.say()
         await talk.until(AgentAudio, 4)
@@ -139,7 +139,7 @@ async def test_what_was_heard_of_an_answer_that_was_cut_is_truncated_there() -> 
 
 
 async def test_an_answer_that_the_call_has_cut_without_a_voice_is_stopped_at_the_service() -> None:
-    long = Answer("This is a rather long answer that nobody is going to hear to its end.")
+    long = Answer("This is a rather long answer that nobody is going to hear to its end. " * 10)
     async with talking(long, Answer("Yes.")) as talk:
         talk.say()
         await talk.until(AgentAudio, 3)
@@ -331,7 +331,7 @@ async def test_given_words_are_said_by_the_model_where_that_is_wanted() -> None:
     async with talking(SUN, slow_response="provider") as talk:
         talk.say()
         await talk.until(ToolAsked, 2)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not talk.sound_ms(1):
                 talk.agent.say(Speech("One moment.", "filler"))
                 await asyncio.sleep(0.02)
