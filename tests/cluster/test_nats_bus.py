@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import orjson
@@ -344,3 +345,29 @@ async def test_a_server_that_is_cut_off_from_the_others_is_left(
         async with bus(settings, "left", patient=False) as found:
             assert found.connection.server == server.url
             assert await found.leases.put("a", b"1", last=0)
+
+
+async def test_a_list_is_whole_when_the_server_has_nothing_more_whatever_it_has_counted() -> None:
+    """Servers have counted more entries than they had (nats-io/nats-server, #3148 and #2611)."""
+    arrived: asyncio.Queue[Any] = asyncio.Queue()
+
+    class Link:
+        @asynccontextmanager
+        async def inbox(self) -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
+            yield "inbox", arrived
+
+    class Connection:
+        async def link(self) -> Link:
+            return Link()
+
+        async def api(self, name: str, body: Any) -> dict[str, int]:
+            return {"num_pending": 2}
+
+    bucket = NatsBucket(Connection(), "test_calls")  # type: ignore[arg-type]
+    place = "$JS.ACK.KV_test_calls.watch.1.7.1.0.1"
+    arrived.put_nowait(
+        SimpleNamespace(subject="$KV.test_calls.c1", reply=place, headers=None, data=b"x")
+    )
+    heartbeat = {"Status": "100", "Nats-Last-Consumer": "1"}
+    arrived.put_nowait(SimpleNamespace(headers=heartbeat))
+    assert {key: entry.value for key, entry in (await listing(bucket)).items()} == {"c1": b"x"}

@@ -13,6 +13,7 @@ claimed, and they are taken over from it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -42,6 +43,8 @@ AGAIN_SECONDS = 3.0
 """Pause until the calls are looked at again that no engine has taken: all were draining, or cut off
 from Asterisk for a moment."""
 RETRY_SECONDS = 0.2
+TRIES_TOLD = 10
+"""The log has every tenth attempt that failed: callers are in silence."""
 _HASH_BITS = 53
 """Bits of a hash that a float holds."""
 
@@ -253,12 +256,14 @@ Result = TypeVar("Result")
 
 async def _insistent(work: Callable[[], Awaitable[Result]]) -> Result:
     """Repeat work until the bus answers."""
-    while True:
+    for tries in itertools.count(1):
         try:
             return await work()
         except BusAway as error:
-            log.debug("adoption_waits", error=str(error))
+            if tries % TRIES_TOLD == 0:
+                log.warning("adoption_waits", error=str(error), tries=tries)
             await asyncio.sleep(RETRY_SECONDS)
+    raise AssertionError
 
 
 def _read(entry: Entry) -> CallRecord | None:

@@ -55,6 +55,10 @@ class Bucket(Protocol):
         """Report the entries and each change, through all interruptions, until cancelled."""
 
 
+EMPTY_SECONDS = 0.2
+"""Time for which more entries are waited for when there seem to be none."""
+
+
 class _Once:
     """Waits for the first list."""
 
@@ -82,7 +86,8 @@ async def listing(bucket: Bucket, settle: float = 0.0) -> Mapping[str, Entry]:
     try:
         async with asyncio.timeout(LISTING_SECONDS):
             found = await once.found
-            await asyncio.sleep(settle)
+            # A server that is behind may count none, and deliver them a moment later.
+            await asyncio.sleep(settle if found else max(settle, EMPTY_SECONDS))
             return {**found, **once.later}
     except TimeoutError:
         raise BusAway("the bus does not answer") from None

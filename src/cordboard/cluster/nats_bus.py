@@ -157,6 +157,10 @@ class NatsBucket:
                 if _status(message):
                     if int(_headers(message).get("Nats-Last-Consumer", delivered)) != delivered:
                         raise BusAway("a change was missed")
+                    if entries is not None:
+                        # Nothing more comes: a server may count too many that follow.
+                        listener.listed(entries)
+                        entries = None
                     continue
                 number, count, pending = _numbers(message)
                 if count != delivered + 1:

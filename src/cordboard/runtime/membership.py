@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from cordboard.api.app import ComponentState
 from cordboard.calls.call import Call
 from cordboard.calls.events import Adopted, Connected, Ended, LedgerEvent, ToolCalled
 from cordboard.calls.offer import ResumedCall
-from cordboard.cluster.adoption import plan
+from cordboard.cluster.adoption import TRIES_TOLD, plan
 from cordboard.cluster.bus import listing
 from cordboard.cluster.call_records import Claimed
 from cordboard.cluster.events import Story
@@ -536,12 +537,14 @@ class Membership:
 
     async def _insistent(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Repeat work until bus and Asterisk answer."""
-        while True:
+        for tries in itertools.count(1):
             try:
                 return await work()
             except (BusAway, AsteriskError) as error:
-                log.debug("cluster_waits", error=str(error))
+                if tries % TRIES_TOLD == 0:
+                    log.warning("cluster_waits", error=str(error), tries=tries)
                 await asyncio.sleep(RETRY_SECONDS)
+        raise AssertionError
 
     @property
     def _opened(self) -> AsteriskSource:
