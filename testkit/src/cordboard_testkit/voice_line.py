@@ -34,6 +34,9 @@ from cordboard_testkit.timeline import (
 
 Found = TypeVar("Found")
 
+CAUGHT_UP_SECONDS = 0.1
+"""After a stall of the process, the media thread has read all that came meanwhile in this time."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
@@ -124,18 +127,25 @@ class VoiceLine:
         return await self._until(lambda: self._ear.track.first_loud_after(since), timeout)
 
     async def hear_silence(self, ms: int = 700, timeout: float = PATIENCE) -> float:
-        """Wait for `ms` of silence; return the time at which it began."""
+        """Wait for `ms` of silence; return the time at which it began.
+
+        The last CAUGHT_UP_SECONDS of the wait have no stall of this process: after one, timers are
+        due before the audio is heard that came meanwhile.
+        """
         called_at = time.monotonic()
-        quiet_from: float | None = None
+        stalled = True
         async with asyncio.timeout(timeout):
             while True:
                 last = self._ear.track.last_loud_at
                 quiet_from = called_at if last is None else last
-                missing = quiet_from + ms / 1000 - time.monotonic()
-                if missing <= 0:
+                now = time.monotonic()
+                missing = quiet_from + ms / 1000 - now
+                if missing <= 0 and not stalled:
                     return quiet_from
+                wait = max(missing - CAUGHT_UP_SECONDS, CAUGHT_UP_SECONDS)
                 with contextlib.suppress(TimeoutError):
-                    await self._until(lambda: None, missing)
+                    await self._until(lambda: None, wait)
+                stalled = time.monotonic() - now > wait + CAUGHT_UP_SECONDS
 
     async def ended(self, timeout: float = PATIENCE) -> CallEnd:
         """Wait until either side has ended the call."""
