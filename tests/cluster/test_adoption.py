@@ -21,7 +21,7 @@ from cordboard.cluster.lease import Lease
 from cordboard.cluster.roster import Roster
 from cordboard.cluster.unsent import UnsentNotes
 from cordboard.cluster.wire import CallRecord, EngineLease, EventBatch, encode_batch, encode_record
-from cordboard.errors import AsteriskError, LineGone
+from cordboard.errors import AsteriskError, LineGone, RevisionLost
 from cordboard_testkit.virtual_time import in_virtual_time
 
 
@@ -163,6 +163,28 @@ async def test_calls_that_no_engine_may_take_at_first_are_taken_when_one_may() -
         second.lease_is = replace(second.lease_is, asterisk="pbx:8088")
         await asyncio.sleep(5)
         assert len(world.adopted) == 5
+
+
+@in_virtual_time
+async def test_a_revocation_that_is_on_its_way_is_waited_for() -> None:
+    """NATS refuses the second of two writes before the first one can be read."""
+    world = World()
+    world.place("a", 5)
+    first, second = Engine(world, "a"), Engine(world, "b")
+    async with living(second):
+        put, tries = second.leases.put, 0
+
+        async def refused_first(key: str, value: bytes, **how: int) -> int:
+            nonlocal tries
+            tries += key == "a"
+            if key != "a" or tries != 1:
+                return await put(key, value, **how)
+            raise RevisionLost("another write is on its way")
+
+        second.leases.put = refused_first  # type: ignore[method-assign, assignment]
+        await first.die()
+        await asyncio.sleep(10)
+        assert (tries, len(world.adopted)) == (2, 5)
 
 
 @in_virtual_time

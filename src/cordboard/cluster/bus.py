@@ -14,6 +14,9 @@ from typing import NoReturn, Protocol
 from cordboard.errors import BusAway
 
 LISTING_SECONDS = 5.0
+IN_FLIGHT_SECONDS = 0.02
+"""Pause after a lost revision. NATS refuses a write already while another one of the same key is on
+its way to the other servers, and shows the old state until that one is stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import structlog
 
-from cordboard.cluster.bus import Bucket, Entry
+from cordboard.cluster.bus import IN_FLIGHT_SECONDS, Bucket, Entry
 from cordboard.cluster.wire import CallRecord, decode_record, encode_record, token
 from cordboard.errors import BusAway, RevisionLost, WireUnreadable
 
@@ -149,6 +149,7 @@ class CallRecords:
             try:
                 revision = await self._bucket.put(call_id, encode_record(mine), last=entry.revision)
             except RevisionLost:
+                await asyncio.sleep(IN_FLIGHT_SECONDS)
                 continue
             return self._own(mine, revision, owner)
         return None
@@ -167,6 +168,7 @@ class CallRecords:
             with contextlib.suppress(RevisionLost):  # another engine was faster
                 revision = await self._bucket.put(call_id, encode_record(mine), last=entry.revision)
                 return self._own(mine, revision, record.owner)
+            await asyncio.sleep(IN_FLIGHT_SECONDS)
 
     async def give_back(self, call_id: str, owner: str) -> None:
         """Have a claimed call be its former owner's again: it has not come here. Nothing is done if
@@ -182,6 +184,7 @@ class CallRecords:
             with contextlib.suppress(RevisionLost):  # another engine was faster
                 await self._bucket.put(call_id, theirs, last=entry.revision)
                 return
+            await asyncio.sleep(IN_FLIGHT_SECONDS)
 
     def _own(self, record: CallRecord, revision: int, former: str) -> Claimed:
         epoch = record.epoch or revision

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import structlog
 
-from cordboard.cluster.bus import Bucket, Entry
+from cordboard.cluster.bus import IN_FLIGHT_SECONDS, Bucket, Entry
 from cordboard.cluster.lease import REVOCATION_SECONDS, Lease, revoker
 from cordboard.cluster.wire import EngineLease, decode_lease, encode_lease
 from cordboard.errors import BusAway, RevisionLost, WireUnreadable
@@ -76,19 +76,24 @@ class Roster:
     async def revoke(self, instance: str) -> bool:
         """Declare an instance dead, so that it loses its lease if it wakes. False if it is alive
         after all, or has left. Raises `BusAway`."""
-        entry = await self._bucket.get(instance)
-        if _is_revoked(entry):
-            return True
-        if entry is not None and (entry.value is not None or not entry.expired):
-            return False
-        dead = replace(self._remembered(instance), revoked_by=self._own.instance, free_slots=0)
-        last = entry.revision if entry is not None else 0
-        try:
-            await self._bucket.put(instance, encode_lease(dead), last=last, ttl=REVOCATION_SECONDS)
-        except RevisionLost:
-            return _is_revoked(await self._bucket.get(instance))
-        log.warning("lease_revoked", instance=instance)
-        return True
+        while True:
+            entry = await self._bucket.get(instance)
+            if _is_revoked(entry):
+                return True
+            if entry is not None and (entry.value is not None or not entry.expired):
+                return False
+            dead = replace(self._remembered(instance), revoked_by=self._own.instance, free_slots=0)
+            last = entry.revision if entry is not None else 0
+            try:
+                await self._bucket.put(
+                    instance, encode_lease(dead), last=last, ttl=REVOCATION_SECONDS
+                )
+            except RevisionLost:
+                # Refused for the sake of another write that cannot be read yet.
+                await asyncio.sleep(IN_FLIGHT_SECONDS)
+            else:
+                log.warning("lease_revoked", instance=instance)
+                return True
 
     # BucketListener
 
