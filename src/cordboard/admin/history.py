@@ -1,4 +1,4 @@
-"""Endpoints of the call history: find, count, export, show one call, its notes, erase.
+"""Endpoints of the call history: find, count, export, show one call.
 
 All of it needs the index of calls (`calls.index`). Without the permission `personal`, numbers are
 masked, and what was said is left out; nor may one search by them, as that would reveal them.
@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
@@ -32,31 +31,18 @@ from cordboard.admin.endpoint import (
 from cordboard.admin.other_engines import Place
 from cordboard.calls.history import find as find_ledger
 from cordboard.errors import HistoryError, RequestRefused
-from cordboard.firewall.numbers import caller_of, written_forms
-from cordboard.firewall.store import forget_caller
 from cordboard.history.bundle import bundle
 from cordboard.history.call_files import read_ledger
 from cordboard.history.call_record import CallOnDisk, CallRecord, read_call, refused_offer
-from cordboard.history.erasure import Erasure, ErasureCertificate, ErasurePlan
 from cordboard.history.export import Format, all_rows, export
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.ledger_rows import REFUSED
-from cordboard.history.masking import masked, masked_row, personal_filters
+from cordboard.history.masking import masked_row, personal_filters
 from cordboard.history.notes import (
-    MOST_NOTES,
-    MOST_TAG,
-    MOST_TAGS,
-    MOST_TEXT,
-    Note,
-    Notes,
-    NotesChanged,
     notes_path,
-    read_notes,
-    write_notes,
 )
 from cordboard.history.query import MOST_ROWS, CallQuery, CallRow, Facets, parse_query
 from cordboard.history.scenario import NAME, keep_scenario, scenario_of
-from cordboard.outbound.campaigns.store import forget_person
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -160,50 +146,6 @@ class RecordedCall(Gives):
     None if the context is not there any more."""
 
 
-class NotesNow(Gives):
-    notes: Notes
-    revision: str
-    """For the next change."""
-
-
-class _OfRevision(Takes):
-    revision: str = Field(max_length=64)
-    """Of the notes that were shown; empty if there were none."""
-
-
-class GivenNote(Takes):
-    text: str = Field(min_length=1, max_length=MOST_TEXT)
-    at: str = Field("", max_length=40)
-    """Empty, and `by` too, for a new note."""
-    by: str = Field("", max_length=100)
-
-
-class GivenNotes(_OfRevision):
-    notes: list[GivenNote] = Field(max_length=MOST_NOTES)
-    """All that shall be there. One's own may be left out; those of others stay as they are."""
-
-    def facts(self) -> dict[str, Any]:
-        """Return how many notes there are now."""
-        return {"notes": len(self.notes)}
-
-
-class GivenTags(_OfRevision):
-    tags: list[Annotated[str, Field(max_length=MOST_TAG)]] = Field(max_length=MOST_TAGS)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the tags."""
-        return {"tags": self.tags}
-
-
-class GivenReview(_OfRevision):
-    review: Literal["", "good", "bad"]
-    why: str = Field("", max_length=MOST_TEXT)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the review without its reason."""
-        return {"review": self.review}
-
-
 class ScenarioName(Takes):
     name: str = Field(pattern=f"^{NAME}$")
     """Of the scenario; its file is `NAME.yaml`."""
@@ -219,44 +161,6 @@ class ScenarioFile(Gives):
     """Path on the engine's machine."""
     text: str
     """YAML."""
-
-
-class ErasureOf(Takes):
-    """Either `call` or `number`."""
-
-    call: str = Field("", max_length=200)
-    number: str = Field("", max_length=100)
-    """All calls of this caller, by exactly this number."""
-    dry_run: bool = True
-    """Only say what would go."""
-
-    def facts(self) -> dict[str, Any]:
-        """Return the call, or the last digits of the number, which the audit must not keep."""
-        return {"call": self.call, "number": masked(self.number), "dry_run": self.dry_run}
-
-
-class Erased(Gives):
-    erased: bool
-    """False: nothing was done."""
-    calls: list[str]
-    files: int
-    refused: list[str]
-    """Offers that were refused."""
-    running: list[str]
-    """Calls that have not ended. They are left out: try again afterwards."""
-    unreadable: list[str]
-    """Files that cannot be read, so that their calls may be among those of the number. The erasure
-    is not complete until they are read, or erased by their ids."""
-    problem: str
-    """Reason why the erasure is not complete; empty if it is, and for a dry run."""
-    elsewhere: dict[str, int | None]
-    """Calls that other nodes of the cluster have, by node: they are not erased here, do it there.
-    None: their calls are encrypted and cannot be looked at here."""
-    others: list[str]
-    """Other forms of the number, such as `22000001` for `+4722000001`, by which there are calls,
-    perhaps of the same person. They are not among these: erase them by that form."""
-    certificate: str = ""
-    """Id of the certificate, in the folder `certificates` of the calls; empty: nothing was done."""
 
 
 # What the endpoints share.
@@ -422,7 +326,7 @@ async def list_calls(ask: Ask) -> CallPage:
     try:
         page = await ask.services.run(keeper.store.find, query, asked.limit, asked.cursor)
     except HistoryError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     rows = page.rows if is_personal(ask) else map(masked_row, page.rows)
     return CallPage(
         rows=list(rows),
@@ -471,7 +375,7 @@ async def _query(ask: Ask, keeper: IndexKeeper) -> CallQuery:
         query = parse_query(given)
         _ = query.terms
     except HistoryError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     rights = ask.who.rights
     if personal_filters(query) and not is_personal(ask):
         raise lacks(Permission.PERSONAL)
@@ -481,7 +385,7 @@ async def _query(ask: Ask, keeper: IndexKeeper) -> CallQuery:
     return replace(query, within=frozenset(filter(rights.covers, contexts)))
 
 
-def _invalid(error: HistoryError) -> Exception:
+def invalid(error: HistoryError) -> Exception:
     """Return the refusal of a wrong query; other errors stay."""
     if type(error) is HistoryError:
         return RequestRefused(422, "invalid", str(error))
@@ -582,124 +486,6 @@ async def make_scenario(ask: Ask) -> ScenarioFile:
     return ScenarioFile(name=name, file=str(path), text=text)
 
 
-# Notes.
-
-
-async def write_call_notes(ask: Ask) -> NotesNow:
-    """Replace the notes of a call; one may change one's own only."""
-    given, who = ask.body.notes, ask.who.name
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def change(before: Notes) -> Notes:
-        new = [Note(now, who, each.text) for each in given if not (each.at or each.by)]
-        kept = [Note(each.at, each.by, each.text) for each in given if each.at or each.by]
-        gone = [note for note in before.notes if note not in kept]
-        if any(note not in before.notes for note in kept) or any(note.by != who for note in gone):
-            raise RequestRefused(403, "not_yours", "notes of others cannot be changed")
-        return replace(before, notes=(*kept, *new))
-
-    return await _change_notes(ask, change)
-
-
-async def tag_call(ask: Ask) -> NotesNow:
-    """Replace the tags of a call."""
-    tags = tuple(dict.fromkeys(tag.strip() for tag in ask.body.tags))
-    return await _change_notes(ask, lambda before: replace(before, tags=tags))
-
-
-async def review_call(ask: Ask) -> NotesNow:
-    """Say whether a call was good or bad, and why."""
-    body = ask.body
-    who = ask.who.name if body.review else ""
-    return await _change_notes(
-        ask,
-        lambda before: replace(before, review=body.review, review_why=body.why, reviewed_by=who),
-    )
-
-
-async def _change_notes(ask: Ask, change: Callable[[Notes], Notes]) -> NotesNow:
-    ledger, revision, vault = ledger_of(ask), ask.body.revision, keeper_of(ask).vault
-
-    def work() -> NotesNow:
-        notes = change(read_notes(ledger, vault)[0])
-        return NotesNow(notes=notes, revision=write_notes(ledger, notes, revision, vault))
-
-    try:
-        changed = await from_disk(ask, work)
-    except NotesChanged as error:
-        raise RequestRefused(409, "conflict", str(error)) from None
-    except HistoryError as error:
-        raise _invalid(error) from None
-    keeper_of(ask).look_now()
-    return changed
-
-
-# Erasing.
-
-
-async def erase_call(ask: Ask) -> Erased:
-    """Erase a call with all its files. It cannot be undone; `POST /erasures` says first what would
-    go."""
-    return await _erase(ask, "call", ask.params["call_id"], dry_run=False)
-
-
-async def erase_calls(ask: Ask) -> Erased:
-    """Erase a call, or all calls of a number, with all their files.
-
-    By default it only says what would go.
-    """
-    body: ErasureOf = ask.body
-    if bool(body.call) == bool(body.number):
-        raise RequestRefused(422, "invalid", "expected either `call` or `number`")
-    kind: Literal["call", "number"] = "call" if body.call else "number"
-    return await _erase(ask, kind, body.call or body.number, dry_run=body.dry_run)
-
-
-async def _erase(ask: Ask, kind: Literal["call", "number"], of: str, *, dry_run: bool) -> Erased:
-    keeper = keeper_of(ask)
-    erasure = Erasure(keeper.directory, keeper.store, keeper.catch_up, keeper.vault)
-    config = ask.services.config()
-
-    def work() -> tuple[ErasurePlan, list[str], ErasureCertificate | None]:
-        plan = erasure.of_call(of) if kind == "call" else erasure.of_number(of)
-        forms = written_forms(of, config.firewall.country) if kind == "number" else ()
-        others = erasure.others_of(forms)
-        if plan.running and kind == "call" and not plan.ledgers:
-            message = "the call has not ended; erase it afterwards"
-            raise RequestRefused(409, "not_ended", message)
-        if dry_run:
-            return plan, others, None
-        if kind == "number":  # before the calls: it may be refused, and then no call is erased
-            caller = caller_of(of, config.firewall.country)
-            ask.services.views.forget(of)
-            forget_caller(config.admin.ui.data, caller)
-            forget_person(ask.services.outbound.campaigns, caller)
-        proof = erasure.carry_out(plan, ask.who.name, number_removed=kind == "number")
-        return plan, others, proof
-
-    try:
-        plan, others, certificate = await from_disk(ask, work)
-    except HistoryError as error:
-        if type(error) is HistoryError:
-            raise RequestRefused(404, "not_there", str(error)) from None
-        raise
-    calls = [path.stem for path in plan.ledgers]
-    if not dry_run:
-        await ask.services.alarms.forget({*calls, *plan.refused})
-    return Erased(
-        erased=not dry_run,
-        calls=calls,
-        files=len(plan.files),
-        refused=list(plan.refused),
-        running=list(plan.running),
-        unreadable=list(plan.unreadable),
-        elsewhere=dict(plan.elsewhere),
-        others=others,
-        problem=certificate.problem if certificate is not None else "",
-        certificate=certificate.id if certificate is not None else "",
-    )
-
-
 def _get(path: str, does: Any, gives: Any, **more: Any) -> Endpoint:
     facts = {"may": Permission.CALLS_READ, "audit": UNRECORDED, "takes": None} | more
     facts["forwards"] = "{call_id}" in path or "node" in getattr(
@@ -709,22 +495,7 @@ def _get(path: str, does: Any, gives: Any, **more: Any) -> Endpoint:
     return Endpoint("GET", path, does=does, gives=gives, **facts)
 
 
-def _put(path: str, does: Any, takes: type[Takes], audit: str) -> Endpoint:
-    return Endpoint(
-        "PUT",
-        path,
-        may=Permission.CALLS_NOTE,
-        scope=context_of_ledger,
-        takes=takes,
-        gives=NotesNow,
-        audit=audit,
-        does=does,
-        forwards=True,
-        kept=True,
-    )
-
-
-_ONE = "/calls/{call_id}"
+ONE = "/calls/{call_id}"
 _EXPORT = {"may": Permission.CALLS_EXPORT}
 TABLE = Content(("text/csv", "application/x-ndjson"))
 _LEDGER = Content(("application/x-ndjson",))
@@ -737,46 +508,21 @@ ENDPOINTS = (
         "/calls/export", export_calls, TABLE, scope=Scope.FILTERED, asks=ExportOf,
         audit="calls.export", **_EXPORT,
     ),
-    _get(_ONE, show_call, RecordedCall, scope=context_of_call),
-    _get(f"{_ONE}/ledger", show_ledger, _LEDGER, scope=context_of_ledger, may=Permission.PERSONAL),
-    _get(f"{_ONE}/picture", draw_picture, _PICTURE, scope=context_of_ledger),
+    _get(ONE, show_call, RecordedCall, scope=context_of_call),
+    _get(f"{ONE}/ledger", show_ledger, _LEDGER, scope=context_of_ledger, may=Permission.PERSONAL),
+    _get(f"{ONE}/picture", draw_picture, _PICTURE, scope=context_of_ledger),
     _get(
-        f"{_ONE}/bundle", bundle_call, _ZIP, scope=context_of_ledger, audit="call.export",
+        f"{ONE}/bundle", bundle_call, _ZIP, scope=context_of_ledger, audit="call.export",
         **_EXPORT,
     ),
     Endpoint(
         "POST",
-        f"{_ONE}/scenario",
+        f"{ONE}/scenario",
         may=Permission.EVALUATIONS_EDIT,
         scope=context_in_words,
         takes=ScenarioName,
         gives=ScenarioFile,
         audit="call.scenario",
         does=make_scenario,
-    ),
-    _put(f"{_ONE}/notes", write_call_notes, GivenNotes, "call.note"),
-    _put(f"{_ONE}/tags", tag_call, GivenTags, "call.tag"),
-    _put(f"{_ONE}/review", review_call, GivenReview, "call.review"),
-    Endpoint(
-        "DELETE",
-        _ONE,
-        may=Permission.DATA_ERASE,
-        scope=context_of_call,
-        takes=None,
-        gives=Erased,
-        audit="call.erase",
-        does=erase_call,
-        elevated=True,
-    ),
-    Endpoint(
-        "POST",
-        "/erasures",
-        may=Permission.DATA_ERASE,
-        scope=Scope.NONE,
-        takes=ErasureOf,
-        gives=Erased,
-        audit="calls.erase",
-        does=erase_calls,
-        elevated=True,
     ),
 )  # fmt: skip

@@ -25,6 +25,8 @@ from pydantic_core.core_schema import DataclassSchema, ModelSchema
 from cordboard.accounts.rights import GRANTS, ROLES, Permission
 from cordboard.admin import (
     browser_calls,
+    call_erasure,
+    call_notes,
     calls,
     campaigns,
     caps,
@@ -69,6 +71,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *browser_calls.ENDPOINTS,
     *insights.ENDPOINTS,
     *history.ENDPOINTS,
+    *call_notes.ENDPOINTS,
+    *call_erasure.ENDPOINTS,
     *recordings.ENDPOINTS,
     *views.ENDPOINTS,
     *live.ENDPOINTS,
