@@ -42,7 +42,7 @@ class Engine:
             self.counts,
             lambda: self.calls,
             lambda: True,
-            lambda: self.campaigns,
+            self.campaigns,
         )
 
     def used(self) -> int:
