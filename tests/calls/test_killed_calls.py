@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from cordboard.calls.history import read, read_lines
 from cordboard.calls.killed_calls import end_killed_calls
 from cordboard.calls.ledger import Ledger, LedgerWriter
 from cordboard.calls.open_calls import OpenCall, OpenCalls, abandoned
+from cordboard.calls.phases import CallPhases
 from cordboard.calls.post_call.job import PostCallJob
 from cordboard.config.schema import Config
 from cordboard.errors import CordboardError
@@ -162,6 +164,44 @@ def test_a_call_that_another_engine_went_on_with_is_not_ended_twice(tmp_path: Pa
     call, is_open = call_of("2026-11-22/a.jsonl", path.read_bytes(), NONE)
     assert call is not None
     assert (call.row.outcome, call.measured, is_open) == ("moved", None, False)
+
+
+def test_steps_of_a_call_that_ended_here_and_goes_on_elsewhere_are_not_run(tmp_path: Path) -> None:
+    """An engine that was cut off from everything ended it, and left the steps to this start."""
+    kill(tmp_path)
+    queue = Queue()
+
+    async def is_adopted(call_id: str, moves: int) -> bool:
+        assert moves == 0
+        return call_id == "b"  # its ledger has an end
+
+    ending = end_killed_calls(tmp_path, CONFIG.contexts, queue, Metrics(), is_adopted=is_adopted)
+    asyncio.run(ending)
+    assert {job.call_id for job in queue.jobs} == {"a", "c"}
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "in_doubt", "waits"),
+    [
+        ("asterisk_lost", True, True),
+        ("media_lost", True, True),
+        ("asterisk_lost", False, False),
+        ("caller_hangup", True, False),
+    ],
+)
+async def test_steps_wait_for_the_next_start_if_another_engine_may_have_the_call(
+    reason: str, in_doubt: bool, waits: bool
+) -> None:
+    settled: list[bool] = []
+    ending = SimpleNamespace(
+        services=SimpleNamespace(in_doubt=lambda: in_doubt, post_call=None),
+        binding=SimpleNamespace(context=SimpleNamespace(post_call=())),
+        variables={"call_id": "a"},
+        ledger=SimpleNamespace(settle=lambda: settled.append(True)),
+    )
+    await CallPhases.post_call(ending, events.Ended("failed", reason, 1), {})  # type: ignore[arg-type]
+    assert settled == ([] if waits else [True]), "a call that is not settled stays noted"
 
 
 def test_a_call_of_which_nobody_knows_yet_is_left_for_the_next_start(tmp_path: Path) -> None:

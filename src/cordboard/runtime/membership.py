@@ -481,7 +481,9 @@ class Membership:
                 await asyncio.sleep(PARTED_SECONDS)
             except (AsteriskError, LineError) as error:
                 tries += source.ready
-                log.warning("caller_not_moved", call_id=claimed.record.call_id, error=str(error))
+                if tries == MOVES:
+                    call_id = claimed.record.call_id
+                    log.warning("caller_not_moved", call_id=call_id, error=str(error))
                 # The caller is in silence, but not gone: only they end it.
                 await asyncio.sleep(RETRY_SECONDS if tries < MOVES else PARTED_SECONDS)
 

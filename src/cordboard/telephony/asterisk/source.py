@@ -266,8 +266,8 @@ class AsteriskSource:
         Only one engine may do so; and if the instance is gone, only after `shared.fence`: Asterisk
         lets everybody move everything. `at_once=False`, for an instance that hands the call over:
         the caller comes when the offer's media are open and `agree` has returned, and stays there
-        if it raises, or if the media are never opened. `complete` adds to
-        the offer what else is known of the call.
+        if it raises, or if the media are never opened. `complete` adds to the offer what
+        else is known of the call.
 
         Raises `LineGone` if the caller has hung up or is elsewhere, so that there is nothing to
         adopt; `CallerEngaged` while they talk with a person whom the engine had called: try again
