@@ -329,6 +329,22 @@ async def test_a_caller_who_is_gone_leaves_no_record_and_a_fence_is_tried_again(
 
 
 @in_virtual_time
+async def test_an_engine_that_does_not_reach_asterisk_leaves_the_calls_to_the_next() -> None:
+    """Else the dead one would never be fenced, and the callers would wait until this one has been
+    taken for dead too."""
+    world = World()
+    world.place("a", 5)
+    first, second, third = Engine(world, "a"), Engine(world, "b", 5000), Engine(world, "c", 5)
+    second.fence_fails = 1_000_000
+    async with living(second, third) as began:
+        await first.die()
+        await asyncio.sleep(10)
+        assert world.owners() == {"c": 5}
+        assert max(at for at, _, _ in world.adopted) - began < 4.0
+        assert world.fenced == ["a"]
+
+
+@in_virtual_time
 async def test_an_adopter_that_is_taken_for_dead_itself_claims_nothing() -> None:
     world = World()
     a, b, c = Engine(world, "a"), Engine(world, "b"), Engine(world, "c")

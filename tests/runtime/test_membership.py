@@ -21,7 +21,7 @@ from cordboard.cluster.call_records import Claimed
 from cordboard.cluster.events import Story
 from cordboard.cluster.lease import Lease
 from cordboard.cluster.member import Standing
-from cordboard.cluster.wire import CallRecord, encode_record
+from cordboard.cluster.wire import CallRecord, EngineLease, encode_record
 from cordboard.config.schema import Config
 from cordboard.errors import LineError
 from cordboard.mcp.supervision.pool import ServerPool
@@ -236,6 +236,32 @@ async def test_all_is_cleared_up_behind_a_dead_engine_whose_callers_are_elsewher
     world.is_on_the_bus(encode_record(CallRecord(CALL, "c", caller_channel="caller", epoch=7)))
     await world.dies(monkeypatch)
     assert world.source.cleared == ["a"]
+
+
+@in_virtual_time
+@pytest.mark.parametrize("others", [["c"], ["c", "d", "e"]])
+async def test_callers_who_still_ring_are_taken_by_every_engine_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[str]
+) -> None:
+    """The one whose turn is first may not reach Asterisk."""
+    world = World(tmp_path)
+    living = {name: EngineLease(name, name, free_slots=50_000) for name in others}
+    monkeypatch.setattr(world.membership.member.roster, "_others", living)
+    await world.dies(monkeypatch)
+    assert [instance for instance, _ in world.source.taken] == ["a", "a"]
+
+
+@in_virtual_time
+async def test_callers_who_still_ring_are_taken_once_an_engine_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.draining = True
+    await world.dies(monkeypatch)
+    assert world.source.taken == []
+    world.draining = False
+    await asyncio.sleep(10)
+    assert len(world.source.taken) == 2
 
 
 @in_virtual_time

@@ -1,13 +1,14 @@
 """Taking over the calls of an engine that has died: who takes which, each call once.
 
     gone(a) ── revoke a's lease ── list a's calls ── plan ──> for each call, when it is our turn:
-               claim its record ── fence a (once) ── read its events ── adopt
+               fence a (once) ── claim its record ── read its events ── adopt
 
 All living engines make the same plan, from the leases and the calls: a call goes to one of those at
 its Asterisk that have its labels and room, weighted by room (weighted rendezvous hashing). The
-others wait for their turn and take what is left, half a second later each; the record decides. Only
-then Asterisk is touched. An engine that dies in the middle of it owns the calls that it has
-claimed, and they are taken over from it.
+others wait for their turn and take what is left, half a second later each; the record decides. One
+that cannot fence, because it does not reach Asterisk, claims nothing. An engine that dies in the
+middle of it owns the calls that it has claimed, and they are taken over from it; those that had
+them before are fenced.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class AdoptionDoors(Protocol):
 
     async def fence(self, instance: str) -> None:
         """Make sure that a dead instance can do nothing to its calls if it wakes. Comes once,
-        before the first `adopt`. Raises `CordboardError`; it is tried again then."""
+        before the first is claimed. Raises `CordboardError`; it is tried again then."""
 
     async def adopt(self, claimed: Claimed, story: Story, *, has_room: bool) -> None:
         """Take over a call, and put its record from now on. Without room, only give the caller a
@@ -168,13 +169,13 @@ class Adoption:
             await asyncio.sleep(min(len(order) - turn, MOST_TURNS) * TURN_SECONDS)
         self._reserved += 1
         try:
+            await fence.done()
             if not await self._is_alive() or self._own().draining:
                 return
             claimed = await _insistent(lambda: self._records.claim(record.call_id, instance))
             if claimed is None:
                 return
             self._claimed.add(record.call_id)
-            await fence.done()
             story = await _insistent(lambda: self._events.read(record.call_id))
             await self._doors.adopt(claimed, story, has_room=has_room)
         except CordboardError as error:

@@ -27,7 +27,7 @@ from cordboard.api.app import ComponentState
 from cordboard.calls.call import Call
 from cordboard.calls.events import Adopted, Connected, Ended, LedgerEvent, ToolCalled
 from cordboard.calls.offer import ResumedCall
-from cordboard.cluster.adoption import TRIES_TOLD, plan
+from cordboard.cluster.adoption import AGAIN_SECONDS, TRIES_TOLD, TURN_SECONDS, plan
 from cordboard.cluster.bus import listing
 from cordboard.cluster.call_records import Claimed
 from cordboard.cluster.events import Story
@@ -506,11 +506,18 @@ class Membership:
 
     async def _take_waiting(self, instance: str) -> None:
         """Take the callers of a dead engine who have no call on the bus: they still ring, or its
-        record had not been written yet."""
-        own, others = self.member.describe(), self.member.roster.others.values()
+        record had not been written yet. All engines do so in turn: the first one may not reach
+        Asterisk."""
         nobody = CallRecord(instance, instance, asterisk=self._place)
-        if plan([nobody], [own, *others])[instance][:1] != (own.instance,):
-            return
+        while True:
+            own, others = self.member.describe(), self.member.roster.others.values()
+            order = plan([nobody], [own, *others])[instance]
+            if own.instance in order:
+                break
+            if order:
+                return
+            await asyncio.sleep(AGAIN_SECONDS)  # none may take them now
+        await asyncio.sleep(order.index(own.instance) * TURN_SECONDS)
         if not await self._insistent(lambda: self.member.roster.revoke(instance)):
             return
         await self._insistent(lambda: self.fence(instance))
