@@ -17,8 +17,8 @@ from cordboard.agent_api.speech import Speech
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
+from cordboard.calls.agent_start import AGENT_START_LIMIT
 from cordboard.calls.binding import APOLOGY
-from cordboard.calls.call import AGENT_START_LIMIT
 from cordboard.calls.ending import FAREWELL_LIMIT, STEP_LIMIT, TOO_LONG
 from cordboard.calls.failure_apology import TROUBLE
 from cordboard.calls.offer import Media, TransferTarget

@@ -11,7 +11,6 @@ counts.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 from collections.abc import Coroutine, Sequence
 from enum import StrEnum
@@ -24,6 +23,7 @@ from cordboard.agent_api.agent import Agent, AgentSession, Interrupted, Said
 from cordboard.agent_api.speech import Speech
 from cordboard.agents.fallback.resumed import ResumedAgent
 from cordboard.calls import events
+from cordboard.calls.agent_start import AgentStart
 from cordboard.calls.binding import APOLOGY, Binding
 from cordboard.calls.bridging_music import BridgingMusic
 from cordboard.calls.call_parts import CallBasis, CallOutlets, TalkParts, make_parts, make_talk
@@ -32,8 +32,8 @@ from cordboard.calls.conversation import Conversation
 from cordboard.calls.ending import STEP_LIMIT, give_back, step
 from cordboard.calls.failure_apology import STOPPING
 from cordboard.calls.first_words import spoken_opening
+from cordboard.calls.introduction import Introduction
 from cordboard.calls.key_menu import CallKeyMenu
-from cordboard.calls.ledger import PIECE_LINES
 from cordboard.calls.media.transcode import understood
 from cordboard.calls.media.waiting import WaitingMedia
 from cordboard.calls.offer import Media, Offer
@@ -74,43 +74,6 @@ _REASONS = ((MediaError, "media_failed"), (AgentError, "agent_failed"), (LineErr
 WORDLESS = "I am sorry, I could not understand anything, so I will hang up now. Goodbye."
 STAYED = "caller_stayed"
 """Reason for the end of a call whose caller was to come from another engine, and has not."""
-AGENT_START_LIMIT = 15.0
-"""Timeout in seconds of an agent's start; the caller hears nothing meanwhile."""
-
-
-class AgentStart:
-    """The start of one agent: it prepares while the media comes up, and is then started.
-
-    A failure during preparation is not reported here: `Agent.start` raises the same error again.
-    """
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._preparing: asyncio.Task[None] | None = None
-
-    def begin(self) -> None:
-        """Have the agent prepare; returns at once."""
-        self._preparing = asyncio.get_running_loop().create_task(self._prepare(), name="prepare")
-
-    async def start(self, session: AgentSession) -> None:
-        """Start the agent. Raises `AgentError` when it fails, or takes too long."""
-        try:
-            async with asyncio.timeout(AGENT_START_LIMIT):
-                await self._agent.start(session)
-        except TimeoutError:
-            message = f"the agent did not start within {AGENT_START_LIMIT:g} s"
-            raise AgentError(message, "connect") from None
-
-    async def close(self) -> None:
-        """Cancel a running preparation, and close the agent."""
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.wait((self._preparing,))
-        await self._agent.close()
-
-    async def _prepare(self) -> None:
-        with contextlib.suppress(AgentError):
-            await self._agent.prepare()
 
 
 class CallState(StrEnum):
@@ -164,6 +127,7 @@ class Call:
         )
         parts = self._parts = make_parts(self._basis, self._outlets)
         self._ledger = parts.ledger
+        self._introduction = Introduction(self._basis, parts)
         self._ending = parts.ending
         self._pre_call = parts.pre_call
         self._reaching = parts.reaching
@@ -334,12 +298,12 @@ class Call:
 
     async def _live(self) -> tuple[str, str]:
         if self._so_far is not None:
-            await self._go_on(self._so_far)
+            await self._introduction.go_on(self._so_far)
             if self._so_far.ended is not None:
                 return self._so_far.ended.outcome, self._so_far.ended.reason
             if self._so_far.connected_ms is not None and self._hand_over is None:
                 self._bridging_music.begin()
-        self._introduce()
+        self._introduction.agent_answers()
         if not self._is_full:
             self._pre_call.begin()
             self._agent_start.begin()
@@ -468,64 +432,6 @@ class Call:
     def _is_full(self) -> bool:
         """True if there is no engine with room for a call that was taken over."""
         return self._offer.resumed is not None and not self._offer.resumed.has_room
-
-    async def _go_on(self, so_far: CallSoFar) -> None:
-        """Begin the ledger with the lines of another engine, and close what that had open."""
-        self._parts.phases.begin()
-        self._ledger.copy(so_far.lines, so_far.seen_ms)
-        for number, (at_ms, event) in enumerate(so_far.known):
-            self._ledger.tell(at_ms, event)
-            if number % PIECE_LINES == PIECE_LINES - 1:
-                await asyncio.sleep(0)  # other calls have their turn
-        if not so_far.lines:
-            self._record_offer()
-        resumed = so_far.resumed
-        by = resumed.hand_over or resumed  # it has the epoch
-        self._ledger.record_later(
-            lambda: events.Adopted(
-                resumed.engine, by.epoch, resumed.silence_ms, so_far.is_unnoticed
-            )
-        )
-        for event in so_far.closing:
-            self._ledger.record(event)
-        log.warning("call_resumed", engine=resumed.engine, turns=so_far.last_turn)
-
-    def _introduce(self) -> None:
-        """Record the caller, and the agent that answers."""
-        if self._so_far is None:
-            self._parts.phases.begin()
-            self._record_offer()
-        self._ledger.record(
-            events.Bound(
-                self.context_name,
-                self.provider_name,
-                self._generation.number,
-                [spec.name for spec in self._parts.toolbox.specs],
-                list(self._parts.toolbox.missing),
-                list(self._binding.problems),
-            )
-        )
-        for problem in self._binding.problems:
-            log.warning("binding_problem", problem=problem)
-            self._metrics.calls.binding_problem()
-
-    def _record_offer(self) -> None:
-        self._ledger.record(
-            events.Offered(
-                self.call_id,
-                self._started_at.isoformat(timespec="milliseconds"),
-                self._offer.source,
-                self._offer.caller_number,
-                self._offer.caller_name,
-                self._offer.called_number,
-                self._offer.external_id,
-                config=self._generation.version,
-                test=self._offer.test is not None,
-                trial=self._offer.test.trial if self._offer.test is not None else "",
-                direction="in" if self._offer.outbound is None else "out",
-                trunk=self._offer.trunk,
-            )
-        )
 
     def _session(
         self, media: Media, talk: TalkParts, reached: Opening | None = None
