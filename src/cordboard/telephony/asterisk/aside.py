@@ -20,6 +20,7 @@ from cordboard.audio.format import SLIN_8K
 from cordboard.calls.offer import Media
 from cordboard.errors import AsteriskError, LineError, LineGone, MediaError
 from cordboard.telephony.asterisk.ari_messages import Event
+from cordboard.telephony.asterisk.bridge_sound import restore_sound
 from cordboard.telephony.asterisk.caller_side import CallerSide, together, within
 from cordboard.telephony.asterisk.media_channel import open_media_channel
 from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival
@@ -84,6 +85,8 @@ class AsteriskAside:
         await caller.ari.request("POST", f"bridges/{room}/addChannel", channel=channels)
         media = self._media = await arrival.media()
         media.claim(lambda _: media.end("media_lost"))
+        if bridge:
+            await restore_sound(caller.ari, bridge)
         if self._over:
             raise LineGone("they have hung up")
         return media

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from cordboard.calls.offer import GuestEvent, Media, PartyKey, TransferTarget
+from cordboard.telephony.asterisk.bridge_sound import restore_sound
 from cordboard.telephony.asterisk.caller_side import CallerSide
 from cordboard.telephony.asterisk.party import AsteriskParty
 
@@ -43,7 +44,7 @@ class AsteriskGuest(AsteriskParty):
         return self._sound(self._where())
 
     async def join(self) -> None:
-        bridge, caller = self._where(), self._caller
+        bridge = self._where()
         await self._post(
             f"bridges/{bridge}/addChannel",
             channel=self.channel_id,
@@ -51,5 +52,4 @@ class AsteriskGuest(AsteriskParty):
             inhibitConnectedLineUpdates="true",
         )
         self._bridged = True
-        if bridge == caller.bridge_id:
-            await self._enter_anew(bridge, caller.channel_id)
+        await restore_sound(self._caller.ari, bridge, absorbing=(self.channel_id,))

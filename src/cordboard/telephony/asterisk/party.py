@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 
 from cordboard.calls.offer import Media, PartyAnswered, PartyGone, PartyRings, TransferTarget
 from cordboard.errors import AsteriskError, LineError, LineGone, PartyUnreachable
 from cordboard.telephony.asterisk.ari_messages import Channel, Event, Json
 from cordboard.telephony.asterisk.aside import AsteriskAside
-from cordboard.telephony.asterisk.caller_side import CallerSide, together, within
+from cordboard.telephony.asterisk.caller_side import CallerSide, within
 
 RING_MARGIN = 5.0
 """Seconds by which Asterisk's own limit of ringing is longer than the engine's."""
@@ -168,21 +167,6 @@ class AsteriskParty:
         await self.drop()
 
     # Requests.
-
-    async def _enter_anew(self, bridge: str, channel: str) -> None:
-        """Take a phone out of the agent's bridge for a moment, and put it in again, because a third
-        channel has come. Otherwise, where the agent's media is RTP, the phone gets not one packet
-        more: the bridge has turned from `native_rtp` to `softmix`. (Not so with AudioSocket or
-        websocket, nor in a bridge of two phones.)"""
-        await together(
-            partial(self._post, f"bridges/{bridge}/removeChannel", channel=channel),
-            partial(
-                self._post,
-                f"bridges/{bridge}/addChannel",
-                channel=channel,
-                inhibitConnectedLineUpdates="true",
-            ),
-        )
 
     async def _post(self, path: str, **query: str) -> None:
         try:

@@ -4,7 +4,7 @@
                reaches a bridge that the agent's media is in
     dial       a new channel calls the other party
     brief      that channel joins the agent's bridge: the agent speaks with the other party
-    introduce  so does the caller's, and the other party's enters anew
+    introduce  so does the caller's
     join       caller and other party are alone in the hold bridge (`native_rtp`)
     follow     a snoop of the caller joins the agent's bridge, for the recording
     back       the caller's channel moves into the agent's bridge
@@ -20,6 +20,7 @@ from functools import partial
 
 from cordboard.calls.offer import CallerGone, CallerKey, PartyEvent, TransferTarget
 from cordboard.telephony.asterisk.ari_messages import Event
+from cordboard.telephony.asterisk.bridge_sound import restore_sound
 from cordboard.telephony.asterisk.caller_side import CallerSide, together, within
 from cordboard.telephony.asterisk.party import AsteriskParty
 
@@ -91,7 +92,7 @@ class AsteriskLeg(AsteriskParty):
 
     async def introduce(self) -> None:
         await together(self._stop_music, self._caller_to_agent)
-        await self._enter_anew(self._caller.bridge_id, self.channel_id)
+        await restore_sound(self._caller.ari, self._caller.bridge_id)
 
     async def join(self) -> None:
         self.with_agent = False
