@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cluster.fake_bus import FakeBucket, FakeJournal, FakeServer
@@ -67,6 +68,9 @@ class Engine:
         self.fence_fails = 0
         self.slow = 0.0
         self.no_caller: set[str] = set()
+        self.internal_errors = 0
+        """Attempts to adopt a call that fail unexpectedly."""
+        self.given_up: list[str] = []
         self.tasks = [
             asyncio.create_task(part.run()) for part in (self.lease, self.roster, self.records)
         ]
@@ -83,6 +87,9 @@ class Engine:
     async def adopt(self, claimed: Claimed, story: Story, *, has_room: bool) -> None:
         call_id = claimed.record.call_id
         assert self.world.fenced
+        if self.internal_errors:
+            self.internal_errors -= 1
+            raise ValueError("a mistake")
         await asyncio.sleep(self.slow)
         if call_id in self.no_caller:
             raise LineGone("hung up")
@@ -91,6 +98,11 @@ class Engine:
         if not has_room:
             self.world.without_room.append(call_id)
         self.world.adopted.append((asyncio.get_running_loop().time(), call_id, self.name))
+
+    async def give_up(self, claimed: Claimed) -> None:
+        if claimed.record.call_id in self.no_caller:
+            raise LineGone("hung up")
+        self.given_up.append(claimed.record.call_id)
 
     async def stop(self) -> None:
         """Leave in order, as `Member.stop` does."""
@@ -326,6 +338,37 @@ async def test_a_caller_who_is_gone_leaves_no_record_and_a_fence_is_tried_again(
         assert [call for _, call, _ in world.adopted] == [second]
         assert world.calls.entries[first].value is None
         assert world.fenced == ["a"]
+
+
+@in_virtual_time
+async def test_a_call_whose_adoption_fails_unexpectedly_is_adopted_at_the_next_attempt() -> None:
+    world = World()
+    world.place("a", 1)
+    first, second = Engine(world, "a"), Engine(world, "b")
+    second.internal_errors = 2
+    async with living(second):
+        await first.die()
+        await asyncio.sleep(10)
+        assert (len(world.adopted), second.given_up) == (1, [])
+
+
+@in_virtual_time
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_caller_whom_no_attempt_can_adopt_is_hung_up(is_there: bool) -> None:
+    """Else they would be in silence for good: this engine lives, and owns their call."""
+    world = World()
+    world.place("a", 1)
+    (call_id,) = world.calls.entries
+    first, second = Engine(world, "a"), Engine(world, "b")
+    second.internal_errors = 1_000_000
+    if not is_there:
+        second.no_caller.add(call_id)
+    async with living(second):
+        await first.die()
+        await asyncio.sleep(10)
+        assert second.given_up == ([call_id] if is_there else [])
+        assert world.calls.entries[call_id].value is None
+        assert await second.adoption.close()
 
 
 @in_virtual_time

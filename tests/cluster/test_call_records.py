@@ -67,9 +67,11 @@ async def test_a_call_from_offer_to_end() -> None:
         epoch = server.entries["c1"].revision
         assert a.owned == [("c1", epoch)]
         assert a.records.epoch("c1") == epoch
-        a.records.put(record("answered", bridge="b1"))
+        a.records.put(record("answered", caller_channel="17.1"))
         await asyncio.sleep(0.1)
-        assert stored(server) == CallRecord("c1", "a", epoch, bridge="b1", state="answered")
+        assert stored(server) == CallRecord(
+            "c1", "a", epoch, caller_channel="17.1", state="answered"
+        )
         a.records.remove("c1")
         await asyncio.sleep(0.1)
         assert server.entries["c1"].value is None
@@ -204,3 +206,18 @@ async def test_ended_calls_need_no_room_for_ever(monkeypatch: pytest.MonkeyPatch
         for number in range(30):
             a.records.remove(f"c{number}")
         assert a.records.unwritten <= 11
+
+
+@in_virtual_time
+async def test_a_call_that_is_forgotten_while_it_is_written_is_not_written_again() -> None:
+    """This engine was fenced without its bus: another one has the caller, as a new call."""
+    async with engines("a") as (server, (a,)):
+        a.bucket.away = True
+        a.records.put(record())
+        await asyncio.sleep(0.3)  # the write has not failed yet
+        a.records.forget("c1")
+        await asyncio.sleep(1)
+        a.bucket.away = False
+        await asyncio.sleep(5)
+        assert "c1" not in server.entries
+        assert a.records.unwritten == 0

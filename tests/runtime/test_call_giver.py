@@ -324,6 +324,19 @@ async def test_after_a_cancel_nothing_leaves_any_more() -> None:
 
 
 @in_virtual_time
+async def test_calls_leave_after_an_order_that_was_taken_back_at_once() -> None:
+    world = World(2, "b")
+    world.giver.begin()
+    await asyncio.sleep(0)  # the calls are about to be handed over
+    world.giver.cancel()
+    await asyncio.sleep(1)
+    world.giver.begin()
+    await asyncio.sleep(10)
+    assert world.calls == {}
+    await world.end()
+
+
+@in_virtual_time
 async def test_a_late_ready_is_not_agreed_to() -> None:
     world = World(1, "b")
     late = world.giver.ready(HandOverStep("ready", "c0", "b", LINES))

@@ -43,6 +43,10 @@ late, while its servers choose a leader or are busy."""
 AGAIN_SECONDS = 3.0
 """Pause until the calls are looked at again that no engine has taken: all were draining, or cut off
 from Asterisk for a moment."""
+ATTEMPTS = 3
+"""Attempts to adopt a claimed call that fail unexpectedly, before its caller is hung up."""
+ATTEMPT_SECONDS = 1.0
+"""Pause after each."""
 RETRY_SECONDS = 0.2
 TRIES_TOLD = 10
 """The log has every tenth attempt that failed: callers are in silence."""
@@ -61,6 +65,10 @@ class AdoptionDoors(Protocol):
         """Take over a call, and put its record from now on. Without room, only give the caller a
         decent end. Raises `CordboardError` if there is no caller any more; the record is removed
         then."""
+
+    async def give_up(self, claimed: Claimed) -> None:
+        """Hang up the caller of a call that cannot be adopted; the record is removed then. Raises
+        `CordboardError` if there is no such caller any more."""
 
 
 class Adoption:
@@ -176,8 +184,7 @@ class Adoption:
             if claimed is None:
                 return
             self._claimed.add(record.call_id)
-            story = await _insistent(lambda: self._events.read(record.call_id))
-            await self._doors.adopt(claimed, story, has_room=has_room)
+            await self._adopt(claimed, has_room=has_room)
         except CordboardError as error:
             log.warning("call_not_adopted", call_id=record.call_id, error=str(error))
             self._records.remove(record.call_id)
@@ -187,6 +194,25 @@ class Adoption:
         finally:
             self._reserved -= 1
             self._claimed.discard(record.call_id)
+
+    async def _adopt(self, claimed: Claimed, *, has_room: bool) -> None:
+        """Take over a call that is this engine's now. No other looks after its caller, so one that
+        cannot be adopted is hung up. Raises `CordboardError` if there is no caller any more."""
+        call_id = claimed.record.call_id
+        for _ in range(ATTEMPTS):
+            try:
+                story = await _insistent(lambda: self._events.read(call_id))
+                await self._doors.adopt(claimed, story, has_room=has_room)
+            except CordboardError:
+                raise
+            except Exception as error:  # border of an attempt: another one may succeed
+                log.exception("call_not_adopted", call_id=call_id, error=repr(error))
+                self._internal_error("adoption")
+                await asyncio.sleep(ATTEMPT_SECONDS)
+            else:
+                return
+        await self._doors.give_up(claimed)
+        self._records.remove(call_id)
 
     async def _is_alive(self) -> bool:
         """False if others have taken this engine for dead: what it claims now would have no owner.

@@ -212,7 +212,8 @@ class CallRecords:
             known.unsure = False
         except (BusAway, RevisionLost) as error:
             log.debug("call_record_not_written", call_id=call_id, error=repr(error))
-            self._wanted.setdefault(call_id, wanted)
+            if self._known.get(call_id) is known:  # else it was forgotten meanwhile
+                self._wanted.setdefault(call_id, wanted)
             return False
         if not known.epoch:
             known.epoch = known.revision

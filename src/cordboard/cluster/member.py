@@ -114,22 +114,19 @@ class Member:
         directory: Path,
         *,
         encryption: Encryption,
-        address: str = "",
         asterisk: str = "",
         events: MemberEvents | None = None,
         doors: AdoptionDoors | None = None,
     ) -> None:
         """`directory` is the one of the calls. `encryption` is that of their files; the bus has
-        their contents encrypted, too. `address`: URL of this engine's HTTP port, if others reach
-        it. `asterisk`: `host:port` of the Asterisk that it controls. `doors` take over the calls of
-        dead engines; None: others do. Raises `ExtraMissing`."""
+        their contents encrypted, too. `asterisk`: `host:port` of the Asterisk that it controls.
+        `doors` take over the calls of dead engines; None: others do. Raises `ExtraMissing`."""
         require_nats()
         told = events or MemberEvents()
         self.instance = new_instance(settings.node)
         self._settings = settings
         self._standing = standing
         self._directory = directory
-        self._address = address
         self._asterisk = asterisk
         self._internal_error = told.internal_error
         self._began = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
@@ -189,8 +186,10 @@ class Member:
         self._tasks = [self._begin(each) for each in work]
         log.info("cluster_joined", instance=self.instance)
 
-    async def stop(self) -> None:
-        """Leave, after the last call: the others do not miss this engine. Idempotent."""
+    async def stop(self, *, missed: bool = False) -> None:
+        """Leave, after the last call: the others do not miss this engine. With `missed` they take
+        it for dead once its lease has expired, because some of its callers may be left. Idempotent.
+        """
         if self._bus_task is None:
             return
         try:
@@ -203,7 +202,7 @@ class Member:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.records.flush()
-                if leaves_none:  # else the lease expires, and the others adopt what is left
+                if leaves_none and not missed:  # else the others adopt what is left
                     await self.lease.give_up()
         except (BusAway, TimeoutError) as error:
             log.warning("cluster_not_left", error=str(error))
@@ -236,7 +235,6 @@ class Member:
             0 if now.draining else now.free_slots,
             now.live_calls,
             now.draining,
-            self._address,
             self._asterisk if now.sees_asterisk else "",
             self._began,
         )

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -193,6 +194,7 @@ class CallGiver:
                 if call_id not in self._giving:
                     task = asyncio.get_running_loop().create_task(self._guarded(call_id))
                     self._giving[call_id] = task
+                    task.add_done_callback(partial(self._is_over, call_id))
             await asyncio.sleep(AGAIN_SECONDS)  # a call may still come: it was on its way
 
     async def _guarded(self, call_id: str) -> None:
@@ -204,8 +206,11 @@ class CallGiver:
             await asyncio.sleep(AVOID_SECONDS)
         finally:
             self._moves.pop(call_id, None)
-            self._giving.pop(call_id, None)
             self._books.hand_to(call_id, "")
+
+    def _is_over(self, call_id: str, _: asyncio.Task[None]) -> None:
+        """Note that a call is not being handed over any more; it may not even have begun."""
+        self._giving.pop(call_id, None)
 
     async def _give(self, call_id: str) -> None:
         """Hand one call over, however many attempts it takes."""

@@ -191,7 +191,7 @@ class Membership:
         self._spawn(self.servers.run())
 
     async def close(self) -> None:
-        """Leave, after the last call. Idempotent."""
+        """Leave, after the last call and the stop of the source. Idempotent."""
         await self._giver.close()
         await self._taker.close()
         for task in tuple(self._tasks):
@@ -199,7 +199,7 @@ class Membership:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self.servers.close()
-        await self.member.stop()
+        await self.member.stop(missed=self._source is not None and self._source.leaves_something)
 
     # For the doors
 
@@ -240,12 +240,15 @@ class Membership:
             record = self._records.pop(call_id, None)
             if record is None:
                 return
-            if event.reason in ELSEWHERE:
+            stays = event.reason == "asterisk_lost" and self._cut_off_since is not None
+            if event.reason in ELSEWHERE or stays:
                 self.member.records.forget(call_id)
                 self.member.events.forget(call_id)
             else:
                 self.member.events.close(call_id)
                 self.member.records.remove(call_id)
+            if stays:  # their caller is in silence now, and the others reach them
+                self._leave_calls()
 
     def _begin(self, call: Call) -> None:
         """Put a call on the bus, if another engine could take it over."""
@@ -401,8 +404,11 @@ class Membership:
         elif self._cut_off_since is None:
             self._cut_off_since = now
         elif now - self._cut_off_since > self._cut_off_seconds and self._calls():
-            log.error("cut_off_from_asterisk", calls=len(self._calls()))
-            lease.drop()
+            self._leave_calls()
+
+    def _leave_calls(self) -> None:
+        log.error("cut_off_from_asterisk", calls=len(self._calls()))
+        self.member.lease.drop()
 
     # The calls of an engine that has died
 
@@ -444,6 +450,12 @@ class Membership:
         except BaseException:
             self._adopted.pop(record.call_id, None)
             raise
+
+    async def give_up(self, claimed: Claimed) -> None:
+        """See `AdoptionDoors`. Raises `LineGone` and `CallerEngaged`: they are left alone then."""
+        kept = await self._insistent(lambda: self._kept(claimed))
+        log.error("caller_given_up", call_id=kept.call_id)
+        await self._insistent(lambda: self._opened.shared.hang_up(kept))
 
     def refused(self, call_id: str) -> None:
         """Forget a call that was adopted and is not answered here: the dialplan has the caller."""

@@ -71,7 +71,12 @@ class Fellows(Protocol):
         """True while it is unknown whether others have taken our calls."""
 
     async def have(self, channel_id: str) -> bool:
-        """Return True if the channel is with another engine. Raises `AsteriskError`."""
+        """Return True if a channel that has left us is with another engine. Raises
+        `AsteriskError`."""
+
+    async def took(self, channel_id: str) -> bool:
+        """Return True if another engine has a channel that was ours, though we may not have heard
+        of it yet. Raises `AsteriskError`."""
 
 
 class _Away:
@@ -127,8 +132,8 @@ class AsteriskLine:
         self._is_elsewhere = False
         """The caller's own telephone system has connected them; the channel is a remnant."""
         self._sent_on = False
-        """True while a transfer sends the caller on for good: another engine that has them then has
-        a new call."""
+        """True once the caller is sent on for good: whichever engine has them then, this one too,
+        has a new call."""
         self._opened = False
         self._releasing: asyncio.Task[None] | None = None
         self._on_channels = on_channels
@@ -153,6 +158,8 @@ class AsteriskLine:
         self._fellows = fellows
         self._asking: asyncio.Task[None] | None = None
         """Asks who has the caller that has left us."""
+        self._judging: asyncio.Task[None] | None = None
+        """Asks whether the caller is still here whose media were lost."""
 
     @property
     def ended(self) -> bool:
@@ -365,8 +372,26 @@ class AsteriskLine:
                 # Not a failure of the call, perhaps: who adopts it removes our media.
                 self._judge_loss_later()
                 return
-        if self._media is not None:
+        if self._fellows is not None and self._ari.state.connected:
+            if self._judging is None:
+                judging = self._judge_with(self._fellows)
+                self._judging = asyncio.create_task(judging, name=f"judge-{self.call_id}")
+        elif self._media is not None:
             self._media.end("media_lost" if self._ari.state.connected else "asterisk_lost")
+
+    async def _judge_with(self, fellows: Fellows) -> None:
+        """End the media that were lost, unless another engine has the caller: who takes them over
+        removes our media, and the event may be late. Then their hang-up is not ours to send."""
+        try:
+            taken = await fellows.took(self.channel_id)
+        except AsteriskError:
+            self._judging = None
+            self._judge_loss_later()  # once Asterisk answers, or the connection has broken
+            return
+        if taken:
+            self.left("handed_over")
+        elif self._media is not None:
+            self._media.end("media_lost")
 
     # calls.offer.MediaOpener
 
@@ -503,6 +528,7 @@ class AsteriskLine:
             )
         except AsteriskError as error:
             raise _line_error(error) from error
+        self._sent_on = True
         await self._command("continue")
 
     async def dtmf(self, keys: str) -> None:
@@ -701,8 +727,9 @@ class AsteriskLine:
     async def _release(self) -> None:
         if self._verdict is not None:
             self._verdict.cancel()
-        if self._asking is not None:
-            self._asking.cancel()
+        for asking in (self._asking, self._judging):
+            if asking is not None:
+                asking.cancel()
         await asyncio.gather(*(party.close() for party in self._others))
         removals = []
         if self._opened:

@@ -94,8 +94,8 @@ class Instance:
 
     async def remove(self) -> None:
         """Remove the user. Raises `AsteriskError`."""
-        self._startup = ""
         await _remove(self.shared_section, self.app)
+        self._startup = ""
 
 
 async def revoke(asterisk: Asterisk, name: str) -> None:

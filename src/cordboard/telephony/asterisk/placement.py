@@ -88,6 +88,7 @@ class Placement:
         try:
             while changed := self._wanted.items() - self._written.items():
                 name, value = changed.pop()
+                self._written.pop(name, None)  # until the answer is there: it may be done without
                 await self._ari.request("POST", "asterisk/variable", variable=name, value=value)
                 self._written[name] = value
                 if not value:

@@ -99,6 +99,12 @@ class SharedAsterisk:
         # None: on its way. It leaves the one list a moment before it is in the other.
         return not apps or any(map(self.instance.is_fellow, apps))
 
+    async def took(self, channel_id: str) -> bool:
+        """Return True if another engine has a channel that was ours. Raises `AsteriskError`."""
+        apps = (await holders(self._ari)).get(channel_id, set())
+        # A dead engine's may list it, too, because it watched it before it was ours.
+        return self.instance.app not in apps and any(map(self.instance.is_fellow, apps))
+
     async def channels(self, ours: Collection[str], bridges: Collection[Json]) -> frozenset[str]:
         """Return the channels of the other engines. `ours`: those that our application lists;
         `bridges`: all. Raises `AsteriskError`.
@@ -236,6 +242,16 @@ class SharedAsterisk:
             if error.status == 404:
                 raise LineGone("the caller has hung up") from error
             raise
+
+    async def hang_up(self, kept: KeptCall) -> None:
+        """Hang up a caller whom no engine can serve. Raises what `find` does."""
+        channel = await self.find(kept)
+        try:
+            await self._ari.request("DELETE", f"channels/{quote(channel.id)}", reason="congestion")
+        except AsteriskError as error:
+            if error.status != 404:
+                raise
+        self.clear(kept.instance, kept.call_id)
 
     async def take_waiting(self, name: str, known: Collection[str]) -> int:
         """Move the callers here whom the dialplan sent to an instance that is gone, and of whom

@@ -150,6 +150,12 @@ class AsteriskSource:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._shared.instance.remove()
 
+    @property
+    def leaves_something(self) -> bool:
+        """True if Asterisk may still have callers, channels or the user of this engine, one of
+        several. After `stop`: Asterisk was not reached."""
+        return self._shared is not None and (self._shared.instance.made or bool(self._stranded))
+
     def read_variables(self, names: Collection[str]) -> None:
         """Replace the channel variables that are read for every call."""
         self._names = tuple(dict.fromkeys((*CHOOSING_VARIABLES, *names)))
@@ -273,9 +279,11 @@ class AsteriskSource:
         adopt; `CallerEngaged` while they talk with a person whom the engine had called: try again
         when they may have parted; `LineError` if Asterisk has not moved them. They are unharmed.
         """
-        if kept.channel_id in self._lines:
-            raise LineError("not adopted: the caller is in a call here")
         try:
+            if (former := self._lines.get(kept.channel_id)) is not None:
+                if former.ended or str(former.call_id) == kept.call_id:
+                    raise LineError("not adopted: the caller is in a call here")
+                raise LineGone("the caller is in another call here")
             channel = await self.shared.find(kept)
         except LineGone:
             self.shared.clear(kept.instance, kept.call_id)
@@ -315,7 +323,8 @@ class AsteriskSource:
             self.shared.clear(kept.instance, kept.call_id)
             raise
         except AsteriskError as error:
-            raise LineError(f"not adopted: {error}") from error
+            if line.is_expected:  # else they have come: only the answer is missing
+                raise LineError(f"not adopted: {error}") from error
         finally:
             if line.is_expected:
                 self._released(line)
