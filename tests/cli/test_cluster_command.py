@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 from tests.cluster.nats_server import NatsServer
 
+from cordboard.cli import cluster
 from cordboard.cluster.nats_bus import NatsBus
 from cordboard.cluster.nats_connection import NatsConnection
+from cordboard.cluster.orders import Obeyed
+from cordboard.cluster.survey import Survey
 from cordboard.cluster.wire import CallRecord, EngineLease, encode_lease, encode_record
+from cordboard.errors import BusAway
 
 from .commands import typed
 
@@ -82,6 +86,36 @@ def test_engines_and_calls(tmp_path: Path, server: NatsServer) -> None:
     assert "+4722" in done.out
     assert "\x1b" not in done.out
     assert json.loads(typed("cluster", "calls", "-c", file, "--json").out)[1]["owner"] == "old-1"
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_an_engine_whose_lease_is_away_for_a_moment_has_not_left(
+    monkeypatch: pytest.MonkeyPatch, lives: bool
+) -> None:
+    """As after each time in which the bus was away."""
+    busy = Survey((EngineLease("a-1", "a", live_calls=2, draining=True),), (), ())
+    idle = Survey((EngineLease("a-1", "a", live_calls=0, draining=True),), (), ())
+    nothing = Survey((), (), ())
+    away = [None] * 4
+    found = iter([busy, *away, nothing, nothing, busy, *([idle] if lives else [nothing] * 5)])
+
+    def look(config: Path) -> Survey:
+        survey = next(found)
+        if survey is None:
+            raise BusAway("the bus does not answer")
+        return survey
+
+    monkeypatch.setattr(cluster, "_LOOK", 0)
+    monkeypatch.setattr(cluster, "_look", look)
+    monkeypatch.setattr(cluster, "_order", lambda *_: Obeyed("a-1", True, 2))
+    done = typed("cluster", "drain", "a", "--wait")
+    left = "a-1 takes no new calls; 0 left\n" if lives else "a-1 has left the cluster\n"
+    assert (done.status, done.out) == (0, left)
+    assert [*found] == []
+
+    found = iter([busy, *[None] * 5])
+    done = typed("cluster", "drain", "a", "--wait")
+    assert (done.status, done.err) == (1, "cordboard: the bus does not answer\n")
 
 
 def test_what_is_wrong_is_told(tmp_path: Path, server: NatsServer) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from tests.cluster.nats_server import NatsServer
 
+from cordboard.cluster.config_versions import ConfigVersions
+from cordboard.cluster.config_wire import PublishedVersion
 from cordboard_testkit.free_ports import free_port
 from cordboard_testkit.patience import PATIENCE
 
@@ -166,10 +168,27 @@ def test_versions_are_checked_published_listed_and_rolled_back(engines: Engines)
     assert "withdrawn" in engines.command("history").out
 
 
+def test_who_is_overtaken_while_waiting_for_the_engines_is_told(
+    engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = ConfigVersions.publish
+
+    async def two(self: ConfigVersions, text: str, *more: Any) -> PublishedVersion:
+        version = await publish(self, text, *more)
+        await publish(self, f"# other\n{text}", "bo", "", None)
+        return version
+
+    monkeypatch.setattr(ConfigVersions, "publish", two)
+    done = engines.command("publish", engines.write("Good day"))
+    assert done.out.splitlines()[1] == "version 2 in force"
+    assert done.status == 1
+
+
 def test_a_draft_listens(engines: Engines) -> None:
     assert engines.command("shadow").out == "no draft listens\n"
     draft = engines.write("Other words")
     assert engines.command("shadow", draft, "--context", "nowhere").status == 2
+    assert engines.command("shadow", draft, "--turns", "-1").status == 2  # no head would have it
     done = engines.command("shadow", draft, "--share", "25%")
     assert done.out.startswith("the draft listens to 25 % of the calls of desk"), done.err
     told = json.loads(engines.command("shadow", "--json").out)

@@ -12,7 +12,7 @@ from tests.cluster.fake_bus import FakeBucket, FakeServer
 from cordboard.calls.outbound_order import PersonTaken
 from cordboard.cluster.bus import Entry
 from cordboard.cluster.claims import BUSY_SECONDS, PeopleClaims
-from cordboard.errors import CampaignRefused
+from cordboard.errors import BusAway, CampaignRefused
 from cordboard_testkit.virtual_time import in_virtual_time
 
 KARI = "+4722000001"
@@ -115,12 +115,50 @@ async def test_without_the_bus_nobody_is_called_and_ends_are_sent_later() -> Non
 
 
 @in_virtual_time
-async def test_an_unreadable_claim_counts_as_called() -> None:
+async def test_a_claim_whose_answer_is_lost_is_given_back() -> None:
+    """Its campaign may be paused here before it is taken again."""
+    async with engines("a-1", "b-1") as (_, _, (a, b)):
+        a.bucket.loses_answers = True
+        with pytest.raises(CampaignRefused, match="cannot be asked"):
+            await a.take()
+        a.bucket.loses_answers = False
+        await asyncio.sleep(3)
+        assert a.claims.unsent == 0
+        assert await b.take() == OURS
+
+
+@in_virtual_time
+async def test_a_claim_that_never_was_on_the_bus_undoes_nothing() -> None:
+    async with engines("a-1", "b-1") as (_, _, (a, b)):
+        put = a.bucket.put
+
+        async def lost(*_: object, **__: object) -> int:
+            a.bucket.away = True
+            raise BusAway("no answer")
+
+        a.bucket.put = lost  # type: ignore[method-assign]
+        with pytest.raises(CampaignRefused, match="cannot be asked"):
+            await a.take()
+        a.bucket.put = put  # type: ignore[method-assign]
+        assert await b.take() == OURS
+        await b.finish("answered")
+        a.bucket.come_back()
+        assert await a.take() == PersonTaken("done", 1, "answered")
+        await asyncio.sleep(3)
+        assert await b.take() == PersonTaken("done", 1, "answered")
+
+
+@in_virtual_time
+async def test_an_unreadable_claim_counts_as_called_and_is_left_alone() -> None:
     async with engines("a-1") as (server, _, (a,)):
         assert await a.take() == OURS
         (name,) = server.entries
-        server.store(Entry(name, b'{"v":2,"kind":"claim"}', server.next_revision()))
+        later = b'{"v":2,"kind":"claim"}'
+        server.store(Entry(name, later, server.next_revision()))
         assert (await a.take()).state == "done"
+        await a.finish("answered")
+        assert server.entries[name].value == later
+        assert a.claims.unsent == 0
 
 
 @in_virtual_time

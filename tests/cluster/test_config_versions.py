@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.cluster.fake_bus import FakeBucket, FakeServer
 from tests.cluster.nats_server import NatsServer, bus
 
-from cordboard.cluster.bus import listing
+from cordboard.cluster import config_survey
+from cordboard.cluster.bus import Bucket, listing
 from cordboard.cluster.config_follower import buckets_of
-from cordboard.cluster.config_survey import survey_of
+from cordboard.cluster.config_survey import ConfigSurvey, settled, survey_of
 from cordboard.cluster.config_versions import ConfigChanged, ConfigVersions, Share, share_of
 from cordboard.cluster.config_wire import (
     MOST_VERSIONS,
@@ -41,6 +42,7 @@ from cordboard.cluster.config_wire import (
 )
 from cordboard.config.sections.privacy import Encryption
 from cordboard.errors import BusAway, ClusterError, NotThere, WireUnreadable
+from cordboard_testkit.virtual_time import in_virtual_time
 
 HEAD_1 = (
     b'{"v":1,"kind":"config_head","in_force":1,"versions":[{"number":2,"digest":"bb","author":"bo",'
@@ -169,6 +171,29 @@ async def test_a_publication_whose_answer_is_lost_counts_once(
         await versions.publish("a: 2", "anna", "", None)
 
 
+async def test_a_damaged_text_is_stored_again_when_it_is_published(
+    versions: ConfigVersions, buckets: tuple[FakeBucket, FakeBucket]
+) -> None:
+    one = await versions.publish("a: 1", "anna", "", None)
+    entry = await buckets[1].get(one.digest)
+    assert entry is not None
+    await buckets[1].put(one.digest, b"", last=entry.revision)  # as of a key that is gone
+    with pytest.raises(WireUnreadable):
+        await versions.text_of(1)
+    await versions.publish("a: 1", "anna", "", None)
+    assert await versions.text_of(2) == "a: 1"
+
+
+async def test_words_in_the_encoding_of_another_terminal_are_no_obstacle(
+    versions: ConfigVersions,
+) -> None:
+    words = b"f\xfcr heute".decode("utf-8", "surrogateescape")  # as in `sys.argv`
+    await versions.publish("a: 1", "anna", words, None)
+    await versions.publish("a: 2", "anna", "", None, Share(1_000))
+    assert (await versions.withdraw(words)).why == "f?r heute"
+    assert (await versions.head())[0].versions[1].note == "f?r heute"
+
+
 async def test_texts_of_versions_that_have_left_the_history_go(
     versions: ConfigVersions, buckets: tuple[FakeBucket, FakeBucket]
 ) -> None:
@@ -243,9 +268,31 @@ async def test_a_draft_listens_and_its_text_goes_with_it(
         await versions.end_shadow()
 
 
+@in_virtual_time
+async def test_who_waits_for_the_engines_waits_for_the_bus_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket, away = FakeBucket(FakeServer()), 10
+    await ConfigVersions(bucket, FakeBucket(FakeServer())).publish("a: 1", "anna", "", None)
+    look = config_survey.look
+
+    async def late(state: Bucket) -> ConfigSurvey:
+        nonlocal away
+        away -= 1
+        if away >= 0:
+            raise BusAway("the bus does not answer")
+        return await look(state)
+
+    monkeypatch.setattr(config_survey, "look", late)
+    assert (await settled(bucket, 1, 60)).head.in_force == 1
+    away = 1_000
+    with pytest.raises(BusAway):
+        await settled(bucket, 1, 60)
+
+
 def test_shares() -> None:
     assert [share_of(each) for each in ("10%", "0.5 %", "50")] == [1_000, 50, 5_000]
-    for wrong in ("0%", "51%", "many", "nan"):
+    for wrong in ("0%", "51%", "many", "nan", "inf"):
         with pytest.raises(ValueError, match=r"."):
             share_of(wrong)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cordboard.cluster import limit_wire as wire
 from cordboard.cluster.limit_wire import Claim, Counted, MinuteCounts, NowCounts
-from cordboard.errors import WireUnreadable
+from cordboard.cluster.wire import MOST_BYTES
+from cordboard.errors import WireTooNew, WireUnreadable
 from cordboard.firewall.blocks import BlockChange
 from cordboard.firewall.counts import Amounts
 
@@ -64,10 +65,10 @@ def test_other_versions_and_kinds_are_refused(kind: str) -> None:
     for changed in ({"v": 2}, {"v": True}, {"v": 0}, {"kind": "lease"}):
         with pytest.raises(WireUnreadable):
             decode(orjson.dumps(orjson.loads(data) | changed))
-    with pytest.raises(WireUnreadable, match=r"version 2.*update it"):
+    with pytest.raises(WireTooNew, match=r"version 2.*update it"):
         decode(orjson.dumps(orjson.loads(data) | {"v": 2}))
     with pytest.raises(WireUnreadable, match="longer than"):
-        decode(data + b" " * wire.MOST_BYTES)
+        decode(data + b" " * MOST_BYTES)
 
 
 ANYTHING = st.recursive(

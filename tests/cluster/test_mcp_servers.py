@@ -16,6 +16,7 @@ from tests.cluster.nats_server import NatsServer
 from tests.mcp.conftest import faulty, gone
 
 from cordboard.cluster.lease import LeaseTimes
+from cordboard.cluster.mcp_relay import WINDOW, ArrivedRequests, RelayLine
 from cordboard.cluster.mcp_servers import ClusterServers
 from cordboard.cluster.nats_bus import NatsBus
 from cordboard.cluster.nats_connection import NatsConnection
@@ -326,6 +327,80 @@ async def test_what_is_relayed_is_encrypted(nats: NatsServer) -> None:
         assert not any(b"1234" in data for data in heard)
         shown = first.server.messages.after(0).items
         assert not any("1234-5678" in message.content for message in shown)
+
+
+async def test_what_somebody_has_recorded_does_nothing_again(nats: NatsServer) -> None:
+    seal = BusSeal(b"k" * 32)
+    async with two(nats, shop("good", "--tells"), seal) as (first, second):
+        recorded: list[Any] = []
+        link = await second.bus.connection.link()
+
+        async def record(message: Any) -> None:
+            recorded.append(message)
+
+        def asked() -> int:
+            lines = first.server.status().stderr
+            return sum(line.startswith("asked tools/call") for line in lines)
+
+        await link.client.subscribe(SUBJECT, cb=record)
+        await second.call(text="hello")
+        await second.server.restart()  # the next relay counts from 1, too
+        await second.ready()
+        await second.call(text="hello")
+        await link.settle()
+        await until(lambda: asked() == 2, "both calls")
+        life = first.sharing.leading["shop"].life
+        words = b'{"text":"hello"}'
+        plain = ServerRequest("b-2-f00-1", life, "tools/call", "echo", 4_000, arguments=words)
+        for data in [*(each.data for each in recorded), encode_server_request(plain)]:
+            await link.answer(SUBJECT, data)
+        await link.settle()
+        await second.call(text="hello")
+        await until(lambda: asked() >= 3, "the call")
+        assert asked() == 3
+
+
+async def test_a_recorded_answer_belongs_to_no_later_request(
+    nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal = BusSeal(b"k" * 32)
+    async with two(nats, shop(), seal) as (first, second):
+        link = await first.bus.connection.link()
+        recorded: list[bytes] = []
+
+        async def record(message: Any) -> None:
+            recorded.append(message.data)
+
+        async def lie(message: Any) -> None:
+            await link.answer(message.reply, recorded[-1])
+
+        listening = await link.client.subscribe("_INBOX.>", cb=record)
+        await link.settle()
+        await second.call(text="hello")
+        await link.settle()
+        await listening.unsubscribe()
+        opened = [seal.open_sealed("mcp shop", data) for data in recorded]
+        recorded[:] = [
+            data for data, text in zip(recorded, opened, strict=True) if b"hello" in text
+        ]
+        assert recorded
+
+        async def silent(*_: object) -> None: ...
+
+        monkeypatch.setattr(RelayLine, "answer", silent)
+        await link.client.subscribe(SUBJECT, cb=lie)
+        await link.settle()
+        with pytest.raises(McpError, match="to another request"):
+            await second.call(text="hello", timeout=1)
+
+
+def test_requests_may_overtake_each_other_and_arrive_once() -> None:
+    arrived = ArrivedRequests()
+    order = [2, 1, 5, 3, 4, WINDOW + 5, 7, 6]
+    assert all(arrived.is_new(f"b-2-{number}") for number in order)
+    assert not any(arrived.is_new(f"b-2-{number}") for number in [*order, 0])
+    assert not any(map(arrived.is_new, ("", "x", "b-2-", "b-2-x", "b-2-1.5", f"b-2-{'9' * 5_000}")))
+    assert arrived.is_new("c-3-1"), "each relay counts its own"
 
 
 async def test_an_open_breaker_is_told_and_the_others_ask_the_server_themselves(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -39,18 +40,23 @@ REQUEST_1 = (
     b'"hidden":["1234"]}\n{"pin":"1234"}'
 )
 ANSWER_1 = b'{"v":1,"kind":"mcp_answer","outcome":"result","words":""}\n{"content":[]}'
+ANSWER_1_OF = (
+    b'{"v":1,"kind":"mcp_answer","outcome":"result","words":"",'
+    b'"request_id":"b-77e210-0a1b2c-4"}\n{"content":[]}'
+)
+"""As later programs of version 1 write `ANSWER_1`."""
 HOLDER = ServerHolder("shop", "a-3f9c01", "0a1b2c", True, "5f1c")
 REPORT = BreakerReport("shop", "a-3f9c01")
 REQUEST = ServerRequest(
     "b-77e210-0a1b2c-4", "0a1b2c", "tools/call", "find_table", 4_000, 60_000, ("1234",),
     b'{"pin":"1234"}',
 )  # fmt: skip
-ANSWER = ServerAnswer("result", "", b'{"content":[]}')
+ANSWER = ServerAnswer("result", "", "b-77e210-0a1b2c-4", b'{"content":[]}')
 ALL: tuple[tuple[bytes, Any, Callable[[bytes], Any], Callable[[Any], bytes]], ...] = (
     (HOLDER_1, HOLDER, decode_holder, encode_holder),
     (REPORT_1, REPORT, decode_report, encode_report),
     (REQUEST_1, REQUEST, decode_server_request, encode_server_request),
-    (ANSWER_1, ANSWER, decode_server_answer, encode_server_answer),
+    (ANSWER_1_OF, ANSWER, decode_server_answer, encode_server_answer),
 )
 
 
@@ -76,6 +82,7 @@ def test_neighbouring_versions_read_each_other(
 def test_an_earlier_program_may_have_fewer_fields() -> None:
     few = b'{"v":1,"kind":"mcp_request","request_id":"x","life":"f","method":"tools/list"}'
     assert decode_server_request(few) == ServerRequest("x", "f", "tools/list")
+    assert decode_server_answer(ANSWER_1) == replace(ANSWER, request_id="")
 
 
 @settings(max_examples=40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -15,12 +16,15 @@ from typing import Any, ClassVar
 import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from nats.aio.client import Client
+from pydantic import SecretStr
+from structlog.testing import capture_logs
 from tests.cluster.nats_server import NatsServer, bus
 
-from cordboard.cluster import nats_connection
+from cordboard.cluster import nats_bus, nats_connection
 from cordboard.cluster.bus import Entry, listing
-from cordboard.cluster.nats_bus import NatsBucket
-from cordboard.cluster.nats_connection import NatsConnection
+from cordboard.cluster.nats_bus import NatsBucket, NatsBus
+from cordboard.cluster.nats_connection import ApiError, NatsConnection, NatsLink
 from cordboard.config.sections.cluster import Nats, NatsTls
 from cordboard.errors import BusAway, RevisionLost
 from cordboard_testkit.emulators.throw_away_certificate import ThrowAwayCertificate
@@ -146,6 +150,26 @@ async def test_a_bus_that_was_away_is_back_and_no_change_is_missed(
         await until(told, "the change")
 
 
+async def test_nothing_is_left_of_a_connection_that_a_silent_server_keeps_from_closing(
+    own_server: NatsServer,
+) -> None:
+    def readers() -> int:
+        names = (getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
+        return [*names].count("Subscription._wait_for_msgs")
+
+    async with bus(own_server.settings, patient=False) as found:
+        link = await found.connection.link()
+        assert readers() == 1
+        own_server.stop()
+        much = [link.ask("much", bytes(900_000)) for _ in range(15)]  # more than the kernel takes
+        failures = await asyncio.gather(*much, return_exceptions=True)
+        assert {type(each) for each in failures} == {BusAway}
+        await until(link.lost.is_set, "the loss")
+        await until(lambda: not readers(), "its end")
+        assert link.client._transport is not None
+        assert link.client._transport._io_writer.transport.is_closing()  # type: ignore[attr-defined]
+
+
 async def test_a_server_without_jetstream_storage_yet_is_set_up_again(
     own_server: NatsServer,
 ) -> None:
@@ -168,6 +192,44 @@ async def test_a_server_without_jetstream_storage_yet_is_set_up_again(
         async with asyncio.timeout(PATIENCE):
             while not await is_back():  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.05)
+
+
+async def test_what_keeps_a_bus_from_being_set_up_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server whose disk is full is asked five times a second. Watches are refused, too."""
+    asked = asyncio.Event()
+
+    class Refusing(NatsConnection):
+        tries = 0
+
+        async def link(self) -> NatsLink:
+            return NatsLink(Client())
+
+        async def api(self, name: str, body: Any = None, seconds: float = 0.0) -> Any:
+            self.tries += 1
+            if self.tries > 10:
+                asked.set()
+            raise ApiError(10047, "insufficient storage resources available")
+
+    monkeypatch.setattr(nats_bus, "RETRY_SECONDS", 0.001)
+    connection = Refusing(Nats(servers=("nats://127.0.0.1:1",)), "a-test")
+    monkeypatch.setattr(NatsLink, "inbox", lambda self: contextlib.nullcontext(("x", None)))
+    full = NatsBus(connection, "full")
+    with capture_logs() as logs:
+        working = [
+            asyncio.create_task(work) for work in (full._set_up(), full.leases.watch(Heard()))
+        ]
+        async with asyncio.timeout(PATIENCE):
+            await asked.wait()
+        for task in working:
+            task.cancel()
+        await asyncio.wait(working)
+    reason = "insufficient storage resources available (10047)"
+    assert [(each["event"], each["error"]) for each in logs] == [
+        ("bus_not_set_up", reason),
+        ("watch_refused", reason),
+    ]
 
 
 async def test_two_clusters_on_one_server_do_not_see_each_other(server: NatsServer) -> None:
@@ -280,8 +342,10 @@ class Signer:
         return f"{text}.{part(self.key.sign(text.encode()))}"
 
 
-async def test_signing_in_with_credentials(tmp_path: Path) -> None:
-    """A server with an operator, an account and a user, as `nsc` makes them."""
+async def test_signing_in_with_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server with an operator, an account and a user, as `nsc` makes them. The file may be
+    renewed while an engine runs: what is in it expires."""
+    monkeypatch.setattr(nats_connection, "READ_AGAIN_SECONDS", 0.1)
     operator, system, account, user = Signer("O"), Signer("A"), Signer("A"), Signer("U")
     limits = {"subs": -1, "conn": -1, "leaf": -1, "imports": -1, "exports": -1, "data": -1,
               "payload": -1, "wildcards": True, "mem_storage": -1, "disk_storage": -1,
@@ -311,13 +375,32 @@ async def test_signing_in_with_credentials(tmp_path: Path) -> None:
         settings = Nats(servers=(server.url,), credentials=credentials)
         async with bus(settings) as found:
             assert await found.calls.put("x", b"1", last=0)
-        wrong = credentials.read_text().replace(user.seed, Signer("U").seed)
-        credentials.write_text(wrong)
+        right = credentials.read_text()
+        credentials.write_text(right.replace(user.seed, Signer("U").seed))
         connection = NatsConnection(settings, "a-test")
         running = asyncio.create_task(connection.run())
         await until(lambda: "Authorization Violation" in connection.problem, "the refusal")
+        credentials.write_text("half of a file")
+        with capture_logs() as logs:
+            await until(lambda: any(each["event"] == "bus_files_not_read" for each in logs))
+        credentials.write_text(right)
+        await until(lambda: connection.connected, "the connection")
         running.cancel()
         await asyncio.wait([running])
+
+
+async def test_a_user_who_may_not_write_somewhere_is_told_once(tmp_path: Path) -> None:
+    config = tmp_path / "nats.conf"
+    deny = '{publish: {deny: ["$KV.test_config.>"]}}'
+    config.write_text(f"authorization: {{users: [{{user: e, password: p, permissions: {deny}}}]}}")
+    with NatsServer(options=("-c", str(config))) as server, capture_logs() as logs:
+        settings = Nats(servers=(server.url,), user="e", password=SecretStr("p"))
+        async with bus(settings, patient=False) as found:
+            for _ in range(2):
+                with pytest.raises(BusAway):
+                    await found.config_state.put("x", b"1", last=0)
+    (told,) = [each for each in logs if each["event"] == "bus_refuses"]
+    assert '"$kv.test_config.state.x"' in told["error"]
 
 
 async def test_tls_with_a_certificate_of_its_own() -> None:

@@ -172,6 +172,25 @@ async def test_a_list_from_before_the_cluster_and_one_that_cannot_be_read(tmp_pa
     assert [each["event"] for each in logs].count("block_unreadable") == 2, "once an engine"
 
 
+@in_virtual_time
+async def test_what_a_later_program_has_written_is_left_alone(tmp_path: Path) -> None:
+    async with engines(tmp_path, "a", "b") as (server, (a, b)):
+        a.store.unblock(KARI)
+        await asyncio.sleep(3)
+        later = b'{"v":2,"kind":"block","number":"+4722000001","until":1.0}'
+        (name,) = server.entries
+        server.store(Entry(name, later, server.next_revision()))
+        a.store.block([KARI, OLA])
+        await asyncio.sleep(3)
+        assert server.entries[name].value == later
+        assert (a.listed, b.listed) == ({KARI, OLA}, {OLA}), "other numbers are sent"
+        assert a.shared.unsent == 1
+        server.store(Entry(name, None, server.next_revision()))
+        await asyncio.sleep(3)
+        assert b.listed == {KARI, OLA}, "it has waited"
+        assert a.shared.unsent == 0
+
+
 CHANGES = st.builds(
     BlockChange, st.just(KARI), st.sampled_from([0.0, 5.0, 9.0, 30.0]), st.booleans()
 )

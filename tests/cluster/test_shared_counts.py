@@ -6,6 +6,7 @@ import asyncio
 import datetime
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -17,7 +18,9 @@ from tests.cluster.fake_bus import FakeBucket, FakeServer
 from cordboard.cluster.bus import Entry
 from cordboard.cluster.limit_wire import decode_now
 from cordboard.cluster.shared_counts import STRANGERS, SharedCounts
-from cordboard.firewall.counts import Counts, LiveCall, Used
+from cordboard.firewall.counts import Counts, LiveCall, Used, digest_of
+from cordboard.firewall.store import FILE, CountStore, forget_caller
+from cordboard_testkit.patience import until
 from cordboard_testkit.virtual_time import in_virtual_time, virtual_time
 
 NINE = datetime.datetime(2026, 11, 23, 9, 0, tzinfo=datetime.UTC)
@@ -49,13 +52,20 @@ class World:
 
 class Engine:
     def __init__(
-        self, world: World, node: str, *, start: int = 1, skew: float = 0.0, place: str = ""
+        self,
+        world: World,
+        node: str,
+        *,
+        start: int = 1,
+        skew: float = 0.0,
+        place: str = "",
+        counts: Counts | None = None,
     ) -> None:
         self.world, self.node, self.skew, self.alive = world, node, skew, True
         self.place = place
         self.instance = f"{node}-{start}"
         self.bucket = LateBucket(world.server)
-        self.counts = Counts()
+        self.counts = counts or Counts()
         self.live: list[LiveCall] = []
         self.admitted = 0
         self.shared = SharedCounts(
@@ -361,6 +371,49 @@ async def test_a_forgotten_caller_leaves_the_bus() -> None:
         assert b.used().calls == 1
 
 
+async def test_a_caller_forgotten_while_the_engine_is_down_does_not_come_back_from_the_bus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cordboard.cluster.shared_counts.WRITE_SECONDS", 0.01)
+    monkeypatch.setitem(globals(), "NINE", datetime.datetime.now(datetime.UTC))
+    world = World()
+
+    def on_disk(digest: str) -> bool:
+        file = tmp_path / FILE
+        return file.exists() and digest.encode() in file.read_bytes()
+
+    async def engine(start: int, *, away: bool = False) -> tuple[Engine, CountStore]:
+        counts = Counts()
+        store = CountStore(counts, tmp_path, lambda: True, write_seconds=0.02)
+        made = Engine(world, "a", start=start, counts=counts)
+        made.bucket.away = away
+        await store.start()
+        return made, store
+
+    def on_bus(digest: str) -> bool:
+        entries = world.server.entries.values()
+        return any(digest.encode() in (each.value or b"") for each in entries)
+
+    a, store = await engine(1)
+    await until(lambda: not a.shared.away)
+    a.call()
+    digest = digest_of(KARI, a.counts.salt)
+    await until(lambda: on_bus(digest) and on_disk(digest))
+    await a.die()
+    await store.close()
+
+    forget_caller(tmp_path, KARI)
+    a, store = await engine(2, away=True)
+    await asyncio.sleep(0.1)  # it has written before it reaches the bus
+    a.bucket.come_back()
+    await until(lambda: not a.shared.away)
+    await until(lambda: not on_bus(digest) and not on_disk(digest))
+    assert a.used(KARI, "caller").calls == 0
+    assert a.used().calls == 1
+    await a.die()
+    await store.close()
+
+
 @in_virtual_time
 async def test_counts_of_others_belong_to_their_hour_and_day() -> None:
     def used(hours: float) -> tuple[int, float]:
@@ -405,6 +458,27 @@ async def test_a_bus_that_has_lost_its_data_gets_key_and_counts_again() -> None:
         assert c.counts.salt == salt, "or it would claim people under other names"
         for each in (a, b, c):
             assert each.used(KARI, "caller").calls == 2
+
+
+@in_virtual_time
+async def test_a_new_engine_that_reaches_an_empty_bus_first_has_the_key_for_all() -> None:
+    async with engines("a", "b") as (a, b):
+        a.call()
+        await asyncio.sleep(2)
+        for each in (a, b):
+            each.bucket.away = True
+        a.world.server.entries.clear()
+        c = Engine(a.world, "c")
+        await asyncio.sleep(2)
+        for each in (a, b):
+            each.bucket.come_back()
+        await asyncio.sleep(3)
+        assert a.counts.salt == b.counts.salt == c.counts.salt, "or two call the same person"
+        for each in (a, b, c):
+            each.call()
+        await asyncio.sleep(3)
+        for each in (a, b, c):
+            assert (each.used().calls, each.used(KARI, "caller").calls) == (4, 3)
 
 
 @in_virtual_time

@@ -50,6 +50,8 @@ CALL_1 = (
     b'"started_at":"2026-11-24T03:00:00+01:00","state":"talking","handing_over_to":"",'
     b'"labels":["gpu"]}'
 )
+NO_LONGER_WRITTEN = (b'"bridge":"b1","media_channel":"m1",', b'"address":"http://10.0.0.5:15000",')
+"""Fields of `CALL_1` and `LEASE_1` that later programs of version 1 leave out."""
 EVENTS_1 = (
     b'{"v":1,"kind":"events","call_id":"c1","epoch":12,"first":1,"count":2,"begin":0,"end":28}\n'
     b'{"at_ms":0}\n{"at_ms":200}\n'
@@ -71,11 +73,11 @@ STEP_1 = (
 )
 ANSWER_1 = b'{"v":1,"kind":"hand_over_answer","agreed":false,"why":"it has no room"}'
 LEASE = EngineLease(
-    "a-3f9c01", "a", "1.0", ("gpu",), "oslo", 7, 3, False, "http://10.0.0.5:15000",
-    "127.0.0.1:8088", "2026-11-24T03:00:00+01:00",
+    "a-3f9c01", "a", "1.0", ("gpu",), "oslo", 7, 3, False, "127.0.0.1:8088",
+    "2026-11-24T03:00:00+01:00",
 )  # fmt: skip
 CALL = CallRecord(
-    "c1", "a-3f9c01", 12, "127.0.0.1:8088", "1700000.1", "b1", "m1", "demo", "local", "+4722", "Bo",
+    "c1", "a-3f9c01", 12, "127.0.0.1:8088", "1700000.1", "demo", "local", "+4722", "Bo",
     "100", {"AI_CONTEXT": "demo"}, "2026-11-24T03:00:00+01:00", "talking", "", ("gpu",),
 )  # fmt: skip
 REQUEST = AdminRequest(
@@ -89,9 +91,9 @@ EVENTS = EventBatch("c1", 12, 1, 2, 0, 28, b'{"at_ms":0}\n{"at_ms":200}\n')
 
 def test_what_version_1_wrote_is_read_and_written_the_same() -> None:
     assert decode_lease(LEASE_1) == LEASE
-    assert encode_lease(LEASE) == LEASE_1
+    assert encode_lease(LEASE) == LEASE_1.replace(NO_LONGER_WRITTEN[1], b"")
     assert decode_record(CALL_1) == CALL
-    assert encode_record(CALL) == CALL_1
+    assert encode_record(CALL) == CALL_1.replace(NO_LONGER_WRITTEN[0], b"")
     assert decode_step(STEP_1) == HandOverStep("take", "c1", "a-3f9c01", 12)
     assert encode_step(HandOverStep("take", "c1", "a-3f9c01", 12)) == STEP_1
     assert decode_answer(ANSWER_1) == HandOverAnswer(False, "it has no room")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -80,6 +81,34 @@ async def test_the_others_go_on_with_the_people_of_a_lost_node(tmp_path: Path) -
     await lost.close()
     await other.close()
     assert sorted(other.town.dialled) == list(NUMBERS[1:3])
+
+
+async def test_whom_a_paused_node_has_not_dialled_the_others_may_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeServer()
+    paused, other = (Node(server, tmp_path, name, set()) for name in "ab")
+    refused = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def full(*_: object) -> bool:
+        loop.call_soon_threadsafe(refused.set)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with closing(CampaignStore(paused.path)) as store, closing(CampaignStore(other.path)) as there:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+        with monkeypatch.context() as patched:
+            patched.setattr(CampaignStore, "begin", full)
+            paused.runner.start()
+            await refused.wait()
+            store.set_state("spring", "paused")
+            await until(lambda: states(store) == [("pending", "", 0)])
+        running(there, CampaignSettings("demo", **ALWAYS), people(1))
+        other.runner.start()
+        await until(lambda: other.town.dialled == [NUMBERS[0]])
+    await paused.close()
+    await other.close()
+    assert not paused.town.dialled
 
 
 async def test_a_campaign_waits_for_the_bus_and_a_promised_call_back_does_not(

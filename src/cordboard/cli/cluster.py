@@ -19,7 +19,7 @@ from cordboard.cli.options import (
     run_async,
     set_up_log,
 )
-from cordboard.errors import NotThere
+from cordboard.errors import BusAway, NotThere
 
 if TYPE_CHECKING:
     from cordboard.cluster.orders import Obeyed, Order
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _LOOK = 1.0
 """Seconds between two looks at the calls that are left."""
+_GONE_LOOKS = 5
+"""Looks in a row without an engine's lease after which the engine is gone, or without the bus after
+which that is told. While the servers choose a leader, the bus is away for some seconds; all leases
+have expired then, and those of living engines come back within two seconds."""
 
 app = typer.Typer(help="Several engines: who is there, who has which call.", no_args_is_help=True)
 app.add_typer(cluster_config.app, name="config")
@@ -134,14 +138,25 @@ def _print(obeyed: Obeyed) -> None:
 
 
 def _wait(config: Path, obeyed: Obeyed) -> None:
-    """Print the state whenever it has changed, until no call is left."""
+    """Print the state whenever it has changed, until no call is left. Raises `BusAway` if the bus
+    stays away."""
+    away = gone = 0
     while obeyed.calls:
         time.sleep(_LOOK)  # the engine is another process: there is no event to wait for
-        engines = {engine.instance: engine for engine in _look(config).engines}
+        try:
+            engines = {engine.instance: engine for engine in _look(config).engines}
+        except BusAway:
+            away, gone = away + 1, 0
+            if away == _GONE_LOOKS:
+                raise
+            continue
         found = engines.get(obeyed.instance)
-        if found is None:
+        away, gone = 0, gone + 1 if found is None else 0
+        if gone == _GONE_LOOKS:
             print(f"{obeyed.instance} has left the cluster")
             return
+        if found is None:
+            continue
         if not found.draining:
             print("cordboard: the drain was ended before the last call", file=sys.stderr)
             raise typer.Exit(1)

@@ -63,7 +63,7 @@ def publish(
 
     The own file of some engine (--config) gives the bus and what engines do not share. Problems of
     a text are printed with line and key; then nothing is published. Exit status 1 also if an engine
-    cannot take it, or not within --wait.
+    cannot take it, or not within --wait, or if another version is in force by then.
     """
     from cordboard.config.load import text_of
     from cordboard.config.shared_part import SharedText, check_to_publish
@@ -144,7 +144,10 @@ def shadow(
     context: Annotated[str, typer.Option("--context", help="The context to listen to.")] = "",
     share: Annotated[str, typer.Option("--share", help="Share of its new calls.")] = "10%",
     turns: Annotated[
-        int, typer.Option("--turns", help="Turns that each engine compares at most.")
+        int,
+        typer.Option(
+            "--turns", min=1, max=1_000_000, help="Turns that each engine compares at most."
+        ),
     ] = 200,
     stop: Annotated[bool, typer.Option("--stop", help="End the listening.")] = False,
     json: JsonOption = False,
@@ -273,7 +276,8 @@ async def _look(versions: ConfigVersions, state: Bucket) -> ConfigSurvey:
 
 
 def _follow(config: Path, number: int, seconds: float) -> None:
-    """Wait for the engines, and show what they have. Exit with 1 if they do not have it."""
+    """Wait for the engines, and show what they have. Exit with 1 if they do not have it, or another
+    version is in force meanwhile."""
     if seconds <= 0:
         return
 
@@ -284,7 +288,7 @@ def _follow(config: Path, number: int, seconds: float) -> None:
 
     found = _on_bus(config, work)
     _print_status(found)
-    if not found.settled:
+    if not found.settled or found.head.in_force != number:
         raise typer.Exit(1)
 
 

@@ -32,7 +32,8 @@ BUSY_SECONDS = 30.0
 """Time after which it is looked again whether another engine has called a person."""
 RETRY_SECONDS = 1.0
 INTERRUPTED = "interrupted"
-ELSEWHERE = "called_elsewhere"
+_UNREADABLE = Claim("", 1, 0.0, "called_elsewhere", done=True)
+"""Stands for an entry that cannot be read."""
 
 
 class PeopleClaims:
@@ -82,24 +83,30 @@ class PeopleClaims:
 
     async def take(self, campaign: str, number: str) -> PersonTaken:
         """Claim a person for an attempt that begins now. Raises `CampaignRefused` if the bus is
-        away."""
+        away; a claim that it has taken all the same is given back."""
         try:
             async with asyncio.timeout(RETRY_SECONDS):
                 name = await self._name(campaign, number)
             while True:
                 entry = await self._bucket.get(name)
-                found = self._unsent.get(name) or _read(entry)
+                found, unsent = _read(entry), self._unsent.get(name)
+                if unsent is not None and self._replaces(unsent, found):
+                    found = unsent
                 taken, claim = self._judged(found)
                 if claim is None:
                     return taken
                 last = entry.revision if entry is not None else 0
+                if not claim.done:
+                    self._held[name] = claim
                 try:
                     await self._bucket.put(name, encode_claim(claim), last=last, ttl=KEPT_SECONDS)
                 except RevisionLost:
+                    self._held.pop(name, None)
                     continue
+                except BusAway:
+                    await self.give_back(campaign, number)
+                    raise
                 self._unsent.pop(name, None)
-                if not claim.done:
-                    self._held[name] = claim
                 return taken
         except (BusAway, TimeoutError) as error:
             raise CampaignRefused(f"the other engines cannot be asked: {error}") from None
@@ -113,7 +120,7 @@ class PeopleClaims:
         await self._note(campaign, number, end)
 
     async def give_back(self, campaign: str, number: str) -> None:
-        """Note that nothing was dialled."""
+        """Note that nothing was dialled: the claim has no outcome."""
         held = self._held.pop(await self._name(campaign, number), None)
         if held is not None:
             await self._note(
@@ -150,13 +157,20 @@ class PeopleClaims:
         its file, which is ours now, would say so."""
         return instance.rpartition("-")[0] == self._instance.rpartition("-")[0]
 
+    def _replaces(self, unsent: Claim, there: Claim | None) -> bool:
+        """True if the state of a person that waits here is newer than the one on the bus: no other
+        engine has gone on with them. A claim may be given back that never was on the bus: then the
+        end of another engine's attempt stays."""
+        if there is None or there.instance == self._instance:
+            return True
+        return there.instance == "" and unsent.outcome != "" and there is not _UNREADABLE
+
     async def _give(self, name: str, claim: Claim) -> None:
-        """Write the state of a person whom this engine has called. Raises `BusAway`."""
+        """Write the state of a person, unless another engine has gone on. Raises `BusAway`."""
         while True:
             entry = await self._bucket.get(name)
-            there = _read(entry)
-            if there is not None and there.instance not in ("", self._instance):
-                return  # another engine has gone on
+            if not self._replaces(claim, _read(entry)):
+                return
             last = entry.revision if entry is not None else 0
             try:
                 await self._bucket.put(name, encode_claim(claim), last=last, ttl=KEPT_SECONDS)
@@ -174,4 +188,4 @@ def _read(entry: Entry | None) -> Claim | None:
         return decode_claim(entry.value)
     except WireUnreadable as error:
         log.warning("claim_unreadable", entry=entry.key, error=str(error))
-        return Claim("", 1, 0.0, ELSEWHERE, done=True)
+        return _UNREADABLE

@@ -61,7 +61,7 @@ REPORT_SECONDS = 3.0
 REPORT_TTL = 10
 """Life of a report: the roll waits so long for an engine that has died."""
 COUNT_SECONDS = 2.0
-"""Time between two counts, at least."""
+"""Time between two counts, at least, and between two looks at those of all engines."""
 COUNT_TTL = 30 * 86_400
 """Life of counts after the last one; a canary may run for weeks."""
 AGAIN_SECONDS = 30.0
@@ -69,6 +69,9 @@ AGAIN_SECONDS = 30.0
 SHADOW_TTL = 86_400
 """Life of what a draft has compared, after the last turn."""
 BREATH_SECONDS = 0.5
+GATHER_SECONDS = 2 * REPORT_SECONDS
+"""Time for which an engine takes no version after the bus was away for longer than reports live:
+those of the others come first."""
 _MOST_WORDS = 2_000
 """Characters of a problem in a report: of many problems the first ones."""
 
@@ -146,19 +149,24 @@ class ConfigFollower:
         """The state of this engine, also while the bus is away."""
         self.head = ConfigHead()
         """As far as it is known."""
+        self._head_entry: Entry | None = None
+        """Entry of `head`."""
         self._digest = digest
         """Of the text in force."""
         self._state = state
         self._versions = versions
         self._doors = doors
         self._entries: dict[str, Entry] = {}
+        """Those that have a value."""
+        self._gathers_until = 0.0
+        """Loop time until which the others may not have reported yet."""
         self._changed = asyncio.Event()
         self._own_report = OwnEntry(state, ENGINE + instance, REPORT_TTL)
         self._own_counts = OwnEntry(state, COUNTS + instance, COUNT_TTL)
         self._awaited = ("", 0, 0.0)
         """The instance that is waited for, with which version, and since when."""
         self._tried_at = 0.0
-        self._counted_at = 0.0
+        self._counted_at = self._looked_at = 0.0
         self._counted: CanaryCounts | None = None
         self._canary: CanaryOrder | None = None
         """The canary that runs here, or could not begin here."""
@@ -199,11 +207,16 @@ class ConfigFollower:
     # From the watch.
 
     def listed(self, entries: Mapping[str, Entry]) -> None:
-        self._entries = dict(entries)
+        self._entries = {key: each for key, each in entries.items() if each.value is not None}
+        if self._own_report.written and ENGINE + self.report.instance not in self._entries:
+            self._gathers_until = self._now() + GATHER_SECONDS
         self._changed.set()
 
     def changed(self, entry: Entry) -> None:
-        self._entries[entry.key] = entry
+        if entry.value is None:
+            self._entries.pop(entry.key, None)
+        else:
+            self._entries[entry.key] = entry
         if entry.key != ENGINE + self.report.instance:
             self._changed.set()
 
@@ -211,8 +224,11 @@ class ConfigFollower:
 
     async def _step(self) -> None:
         """Do what is to be done now. Raises `BusAway` and `RevisionLost`."""
+        if self._entries.get(HEAD) != self._head_entry:
+            # A list may be that of a server that is behind the others; this one is not.
+            self._head_entry = await self._state.get(HEAD)
         try:
-            self.head, _ = head_of(self._entries.get(HEAD))
+            self.head, _ = head_of(self._head_entry)
         except WireUnreadable as error:  # of a later program: stay as we are
             await self._tell(problem=str(error))
             return
@@ -242,6 +258,8 @@ class ConfigFollower:
         may, why = turn(
             self.report.instance, wanted, reports_in(self._entries), self._waited(wanted)
         )
+        if may == "go" and self._now() < self._gathers_until:
+            may = "wait"
         if may != "go":
             problem = f"the roll has stopped: {why}" if may == "stopped" else ""
             await self._tell(wanted=wanted, state="waiting", problem=problem)
@@ -267,11 +285,10 @@ class ConfigFollower:
 
     async def _confirm(self) -> None:
         """Report that the version is in force, once the engine is ready with it."""
-        not_ready = self._doors.not_ready()
-        number = self.report.number
-        if self.report.state == "in_force" and self.report.wanted == number:
+        report, number = self.report, self.report.number
+        if report.state == "in_force" and report.wanted == number and not report.problem:
             return
-        if not_ready:
+        if not_ready := self._doors.not_ready():
             problem = f"version {number} is in force, but the engine is not ready: {not_ready}"
             await self._tell(wanted=number, state="applying", problem=problem)
         else:
@@ -327,9 +344,10 @@ class ConfigFollower:
         self._counted = counts
 
     async def _look(self, order: CanaryOrder) -> None:
-        """Judge the canary, if it is time, and this engine is the first one."""
-        if self.report.instance != min(reports_in(self._entries), default=""):
+        """Judge the canary, if it is time. Every engine tries to, and the first one succeeds."""
+        if self._now() - self._looked_at < COUNT_SECONDS:
             return
+        self._looked_at = self._now()
         counts = counts_in(self._entries, order.number)
         before = sum((each.before for each in counts), Outcomes())
         after = sum((each.after for each in counts), Outcomes())

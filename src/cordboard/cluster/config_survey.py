@@ -23,6 +23,7 @@ from cordboard.cluster.nats_bus import NatsBus
 from cordboard.cluster.survey import visit
 from cordboard.config.sections.cluster import Cluster
 from cordboard.config.sections.privacy import Encryption
+from cordboard.errors import BusAway
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,18 @@ async def look(state: Bucket) -> ConfigSurvey:
 
 async def settled(state: Bucket, number: int, seconds: float) -> ConfigSurvey:
     """Look again and again until all engines have the version in force, one of them has said that
-    it cannot take it, another version is in force, or the time is over; return the last look."""
+    it cannot take it, another version is in force, or the time is over; return the last look.
+    Raises `BusAway` if the bus is away then."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while True:
-        found = await look(state)
+        try:
+            found = await look(state)
+        except BusAway:  # for some seconds while the servers choose a leader
+            if loop.time() > end:
+                raise
+            await asyncio.sleep(LOOK_SECONDS)
+            continue
         refused = any(
             each.state == "refused" and each.wanted == number for each in found.engines.values()
         )

@@ -104,7 +104,7 @@ class ConfigVersions:
         if len(encoded) > MOST_BYTES:
             raise ClusterError(f"the text is longer than the bus takes, {MOST_BYTES:,} bytes")
         version = PublishedVersion(
-            head.newest + 1, _digest(text), author, note[:_MOST_WORDS], _now(), "published"
+            head.newest + 1, _digest(text), author, _short(note), _now(), "published"
         )
         await self._store(version.digest, encoded)
         if canary is None:
@@ -146,7 +146,7 @@ class ConfigVersions:
         order = _canary_of(head)
         if expected is not None and order != expected:
             raise _changed(head)
-        version = replace(_known(head, order.number), state="withdrawn", why=why[:_MOST_WORDS])
+        version = replace(_known(head, order.number), state="withdrawn", why=_short(why))
         await self._write(_with(replace(head, canary=None), version), revision)
         return version
 
@@ -185,12 +185,12 @@ class ConfigVersions:
         head, revision = await self.head()
         if head.canary != order:
             raise _changed(head)
-        order = replace(order, looks=order.looks + 1, verdict=verdict[:_MOST_WORDS])
+        order = replace(order, looks=order.looks + 1, verdict=_short(verdict))
         await self._write(replace(head, canary=order), revision)
 
     async def _store(self, digest: str, encoded: bytes) -> None:
         entry = await self._texts.get(digest)
-        if entry is None or entry.value is None:
+        if entry is None or entry.value != encoded:  # removed, or damaged
             with suppress(RevisionLost):  # another person stores the same text
                 last = entry.revision if entry is not None else 0
                 await self._texts.put(digest, encoded, last=last)
@@ -258,10 +258,9 @@ def _read(
 def share_of(percent: str) -> int:
     """Return a share such as `10%` or `0.5%`, of `FULL_SHARE`. Raises `ValueError`."""
     number = float(percent.strip().removesuffix("%"))
-    share = round(number * FULL_SHARE / 100)
-    if not 1 <= share <= FULL_SHARE // 2:
+    if not 0.01 <= number <= 50:
         raise ValueError("expected a share from 0.01% to 50%")
-    return share
+    return round(number * FULL_SHARE / 100)
 
 
 def _known(head: ConfigHead, number: int) -> PublishedVersion:
@@ -295,6 +294,11 @@ def _shortened(head: ConfigHead) -> ConfigHead:
 def _with(head: ConfigHead, version: PublishedVersion) -> ConfigHead:
     versions = (version if each.number == version.number else each for each in head.versions)
     return replace(head, versions=tuple(versions))
+
+
+def _short(words: str) -> str:
+    """Return the first words of a text, as UTF-8 has them: a terminal may send other bytes."""
+    return words[:_MOST_WORDS].encode("utf-8", "replace").decode("utf-8")
 
 
 def _changed(head: ConfigHead) -> ConfigChanged:

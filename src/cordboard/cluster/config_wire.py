@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import orjson
-
 from cordboard.cluster.canary_statistic import Outcomes
-from cordboard.cluster.wire import MOST_BYTES
+from cordboard.cluster.wire import decode_message, encode_message, is_count
 from cordboard.errors import WireUnreadable
 
 VERSION = 1
@@ -29,6 +28,9 @@ FULL_SHARE = 10_000
 
 VersionState: TypeAlias = Literal["published", "canary", "withdrawn"]
 EngineState: TypeAlias = Literal["in_force", "waiting", "applying", "refused"]
+
+_encode = partial(encode_message, version=VERSION)
+_decode = partial(decode_message, version=VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,37 +297,11 @@ def _example(found: Any) -> ShadowExample:
 def _outcomes(found: Any) -> Outcomes:
     _object(found, "outcomes")
     waits = _list(found, "waits")
-    if not all(map(_is_count, waits)):
+    if not all(map(is_count, waits)):
         raise _wrong("waits")
     return Outcomes(
         _count(found, "calls"), _count(found, "failed"), _count(found, "hung_up"), tuple(waits)
     )
-
-
-def _encode(kind: str, message: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"v": VERSION, "kind": kind, **message})
-
-
-def _decode(kind: str, data: bytes) -> dict[str, Any]:
-    if len(data) > MOST_BYTES:
-        raise WireUnreadable(f"{kind}: longer than {MOST_BYTES} bytes")
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        raise WireUnreadable(f"{kind}: expected JSON") from None
-    if not isinstance(found, dict) or not _is_count(found.get("v")) or not found["v"]:
-        raise WireUnreadable(f"{kind}: expected an object with its version `v`")
-    if found["v"] > VERSION:
-        raise WireUnreadable(
-            f"{kind}: of version {found['v']}, and this engine reads up to {VERSION}: update it"
-        )
-    if found.get("kind") != kind:
-        raise WireUnreadable(f"{kind}: expected a message of this kind")
-    return found
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _object(found: Any, name: str) -> None:
@@ -346,7 +322,7 @@ def _text(found: Mapping[str, Any], name: str) -> str:
 
 
 def _count(found: Mapping[str, Any], name: str) -> int:
-    count: int = _get(found, name, 0, _is_count)
+    count: int = _get(found, name, 0, is_count)
     return count
 
 

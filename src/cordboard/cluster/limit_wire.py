@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import orjson
-
+from cordboard.cluster.wire import decode_message, encode_message, is_count
 from cordboard.errors import WireUnreadable
 from cordboard.firewall.blocks import BlockChange
 from cordboard.firewall.counts import Amounts, Key
 
 VERSION = 1
-MOST_BYTES = 1_000_000
 _DIRECTIONS, _SCOPES = ("in", "out"), ("caller", "context", "trunk", "total")
+_encode = partial(encode_message, version=VERSION)
+_decode = partial(decode_message, version=VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,25 +198,6 @@ class _Reading:
             raise WireUnreadable(f"{self._kind}: {error!r}"[:200]) from None
 
 
-def _encode(kind: str, message: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"v": VERSION, "kind": kind, **message})
-
-
-def _decode(kind: str, data: bytes) -> dict[str, Any]:
-    """Raises `WireUnreadable`, and `ValueError` for what is not JSON."""
-    if len(data) > MOST_BYTES:
-        raise WireUnreadable(f"{kind}: longer than {MOST_BYTES} bytes")
-    found = orjson.loads(data)
-    if not isinstance(found, dict) or found.get("kind") != kind:
-        raise WireUnreadable(f"{kind}: expected a message of this kind")
-    version = _count(found["v"])
-    if version != VERSION:
-        raise WireUnreadable(
-            f"{kind}: of version {version}, and this engine reads version {VERSION}: update it"
-        )
-    return found
-
-
 def _checked(value: Any, check: Callable[[Any], bool], what: str) -> Any:
     if not check(value):
         raise ValueError(f"expected {what}")
@@ -233,11 +215,7 @@ def _flag(value: Any) -> bool:
 
 
 def _count(value: Any) -> int:
-    found: int = _checked(
-        value,
-        lambda each: isinstance(each, int) and not isinstance(each, bool) and 0 <= each < 2**63,
-        "a count",
-    )
+    found: int = _checked(value, is_count, "a count")
     return found
 
 

@@ -9,7 +9,10 @@ handshake itself, and relays `tools/list` and `tools/call`; nothing else of MCP 
 is the side of the engine that runs it. A request is sent once and never again; one that gets no
 answer may have been carried out.
 
-Access to the bus is the permission: each client that may publish there may call every tool.
+Without a seal access to the bus is the permission: each client that may publish there may call
+every tool. With one, what is not encrypted is refused. A recorded request is refused, too, without
+regard to any clock: it names the life of the server that it is for, and each relay numbers its own.
+A recorded answer belongs to no later request.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ import contextlib
 import itertools
 import json
 import math
+import secrets
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
@@ -64,6 +69,10 @@ SPARE_SECONDS = 1.0
 MOST_CALLS = 100
 """Calls of other engines that run at a time in one server."""
 RETRY_SECONDS = 0.2
+WINDOW = 1_024
+"""Requests of one relay that may overtake an earlier one on their way."""
+MOST_DIGITS = 18
+"""Of a request's number."""
 _KINDS: dict[str, type[McpError]] = {
     "timeout": McpTimeout,
     "unavailable": McpUnavailable,
@@ -95,6 +104,8 @@ class RelayLine:
             if (message.headers or {}).get("Status") == NO_RESPONDERS:
                 raise McpUnavailable("no engine of the cluster runs it now")
             answer = decode_server_answer(self._opened(message.data))
+            if answer.request_id not in ("", request.request_id):
+                raise WireUnreadable("mcp_answer: to another request")
         except BusAway as error:
             raise McpUnavailable(f"the cluster's bus is away: {error}") from None
         except WireUnreadable as error:
@@ -135,7 +146,8 @@ class RelayLine:
         most = min(MOST_BYTES, link.most_bytes)
         if len(data) > most:
             words = f"its answer is longer than the {most} bytes that the cluster's bus carries"
-            data = self._sealed(encode_server_answer(ServerAnswer("refused", words)))
+            answer = replace(answer, outcome="refused", words=words, result=b"")
+            data = self._sealed(encode_server_answer(answer))
         try:
             await link.answer(address, data)
         except BusAway as error:
@@ -158,7 +170,7 @@ class RelayLine:
         return data if self._seal is None else self._seal.seal(self._about, data)
 
     def _opened(self, data: bytes) -> bytes:
-        return data if self._seal is None else self._seal.open(self._about, data)
+        return data if self._seal is None else self._seal.open_sealed(self._about, data)
 
 
 class Relay:
@@ -182,11 +194,12 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, instance: str) -> Streams:
-        """Return the streams of a transport. `instance`: this engine, for the requests' ids."""
+        """Return the streams of a transport. `instance`: this engine, for the name of the relay,
+        which never comes back, and begins the requests' ids."""
         import anyio
         from mcp.shared.message import SessionMessage
 
-        self._instance = instance
+        self._name = f"{instance}-{self._life}-{secrets.token_hex(6)}"
         incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         outgoing = anyio.create_memory_object_stream[SessionMessage](math.inf)
         self._to_session, received = incoming
@@ -278,7 +291,7 @@ class Relay:
     def _request(
         self, method: str, params: dict[str, Any], timeout: float, patience: float
     ) -> ServerRequest:
-        request_id = f"{self._instance}-{self._life}-{next(self._numbers)}"
+        request_id = f"{self._name}-{next(self._numbers)}"
         if method == "tools/list":
             return ServerRequest(request_id, self._life, method)
         arguments = _json(params.get("arguments") or {})
@@ -314,6 +327,30 @@ class Relay:
             self._failed(error)
 
 
+class ArrivedRequests:
+    """Finds requests that have arrived before, of one life of a server. The memory of a relay is
+    its newest number and one bit for each of the `WINDOW` numbers up to it."""
+
+    def __init__(self) -> None:
+        self._relays: dict[str, tuple[int, int]] = {}
+
+    def is_new(self, request_id: str) -> bool:
+        """Note a request; return False if it arrived before, or might have."""
+        relay, _, text = request_id.rpartition("-")
+        if len(text) > MOST_DIGITS or not text.isdecimal():
+            return False
+        number = int(text)
+        newest, bits = self._relays.get(relay, (0, 0))
+        if number > newest:
+            bits = bits << min(number - newest, WINDOW) & (1 << WINDOW) - 1
+            newest = number
+        bit = 1 << newest - number if newest - number < WINDOW else 0
+        if not bit or bits & bit:
+            return False
+        self._relays[relay] = newest, bits | bit
+        return True
+
+
 class ServerDesk:
     """Carries out the requests of other engines to one life of a server that runs here."""
 
@@ -333,6 +370,7 @@ class ServerDesk:
         self._holds = holds
         self._failed = failed
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._arrived = ArrivedRequests()
         self.serving = asyncio.Event()
         """Set while requests may arrive."""
 
@@ -350,8 +388,10 @@ class ServerDesk:
             if running is not None:
                 running.cancel()
             return
-        if running is not None:
-            return  # a request is carried out once
+        is_ours = request.life == self._life
+        if running is not None or (is_ours and not self._arrived.is_new(request.request_id)):
+            log.warning("mcp_request_repeated", request_id=request.request_id)
+            return
         work = self._answer(request, address, link)
         task = asyncio.get_running_loop().create_task(work)
         self._running[request.request_id] = task
@@ -365,10 +405,11 @@ class ServerDesk:
 
     async def _answer(self, request: ServerRequest, address: str, link: NatsLink) -> None:
         try:
-            answer = ServerAnswer("result", result=await self._result(request))
+            result = await self._result(request)
+            answer = ServerAnswer("result", "", request.request_id, result)
         except McpError as error:
             kind = next(name for name, form in _KINDS.items() if isinstance(error, form))
-            answer = ServerAnswer(kind, self._server.mask(str(error)))
+            answer = ServerAnswer(kind, self._server.mask(str(error)), request.request_id)
         await self._line.answer(link, address, answer)
 
     async def _result(self, request: ServerRequest) -> bytes:

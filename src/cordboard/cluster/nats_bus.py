@@ -128,13 +128,18 @@ class NatsBucket:
         await self._connection.publish(self._prefix + key, b"", last=last, headers=headers)
 
     async def watch(self, listener: BucketListener) -> NoReturn:
+        problem = ""
         while True:
             link = await self._connection.link()
             try:
                 await self._watch(link, listener)
-            except (BusAway, ApiError) as error:
+            except BusAway as error:
                 log.debug("watch_interrupted", stream=self.stream, error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+            except ApiError as error:  # such as a limit of the account
+                if str(error) != problem and error.code not in NOT_FOUND:
+                    log.warning("watch_refused", stream=self.stream, error=str(error))
+                problem = str(error)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _watch(self, link: NatsLink, listener: BucketListener) -> NoReturn:
         """Follow the bucket from its present state on. Raises `BusAway` when a change may have been
@@ -294,6 +299,7 @@ class NatsBus:
             await self.connection.run()
 
     async def _set_up(self) -> NoReturn:
+        problem = ""
         while True:
             link = await self.connection.link()
             try:
@@ -309,9 +315,12 @@ class NatsBus:
                 ):
                     await self._make(part.settings(self._replicas))
             except (BusAway, ApiError) as error:
-                log.warning("bus_not_set_up", error=str(error))
+                if str(error) != problem:
+                    log.warning("bus_not_set_up", error=str(error))
+                problem = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
+            problem = ""
             self._is_set_up.set()
             await link.lost.wait()
 

@@ -41,6 +41,9 @@ USELESS_SECONDS = 10.0
 """Time in which JetStream has answered nothing, after which another server is tried: this one may
 be cut off from the others, and answer pings all the same. A new leader takes 6 to 8 s."""
 LOST_PINGS = 2
+READ_AGAIN_SECONDS = 10.0
+"""Shortest time between two readings of the files for TLS and signing in, which may be renewed
+while the engine runs: what is in them expires."""
 _CLOSE_SECONDS = 1.0
 _WRONG_REVISION = (10071, 10164)
 """JetStream's error codes for a wrong `Nats-Expected-Last-Subject-Sequence`."""
@@ -219,6 +222,8 @@ class NatsConnection:
         """Address of the server in use, or used last."""
         self._tls: ssl.SSLContext | None = None
         self._options: Mapping[str, Any] | None = None
+        self._read_at = 0.0
+        """Loop time of the last reading of these files."""
         self.problem = "not connected yet"
         """Why there is no connection; empty while there is one."""
 
@@ -240,6 +245,7 @@ class NatsConnection:
 
     async def prepare(self) -> None:
         """Read the files for TLS and signing in. Raises `ClusterError` if that is impossible."""
+        self._read_at = asyncio.get_running_loop().time()
         self._tls = await asyncio.to_thread(_tls_context, self._settings.tls)
         self._options = await asyncio.to_thread(_options, self._settings)
 
@@ -254,6 +260,7 @@ class NatsConnection:
                 link = await self._connect(server)
                 if link is None:
                     await asyncio.sleep(RETRY_SECONDS)
+                    await self._read_again()
                     continue
                 await self._serve(link, server)
         finally:
@@ -262,6 +269,15 @@ class NatsConnection:
             if self._closing:
                 await asyncio.wait(self._closing, timeout=_CLOSE_SECONDS)
         raise AssertionError
+
+    async def _read_again(self) -> None:
+        """Prepare again, if the last time is long ago; keep what was read before if that fails."""
+        if asyncio.get_running_loop().time() - self._read_at < READ_AGAIN_SECONDS:
+            return
+        try:
+            await self.prepare()
+        except ClusterError as error:
+            log.warning("bus_files_not_read", error=str(error))
 
     async def ask(
         self,
@@ -329,12 +345,16 @@ class NatsConnection:
 
         client = Client()
         link: NatsLink | None = None
-        reason = ""
+        reason, refused = "", False
 
         async def trouble(error: Exception) -> None:
-            nonlocal reason
+            nonlocal reason, refused
             reason = str(error) or type(error).__name__
-            log.debug("bus_trouble", server=server, error=reason)
+            if "permissions violation" in reason and not refused:  # such requests get no answer
+                refused = True
+                log.error("bus_refuses", server=server, error=reason)
+            else:
+                log.debug("bus_trouble", server=server, error=reason)
 
         async def closed() -> None:
             if link is not None:
@@ -415,6 +435,19 @@ async def _closed(client: Client) -> None:
             await client.close()
     except (nats.errors.Error, OSError, TimeoutError) as error:
         log.debug("bus_not_closed", error=repr(error))
+    _abandon(client)
+
+
+def _abandon(client: Client) -> None:
+    """Drop what is left of a client that a silent server keeps from closing: what waits in it must
+    not be sent when the server wakes, and its tasks would wait for ever."""
+    writer = getattr(client._transport, "_io_writer", None)
+    if writer is not None:
+        writer.transport.abort()
+    for subscription in client._subs.values():
+        task: Any = subscription._wait_for_msgs_task
+        if task is not None:
+            task.cancel()
 
 
 def answer_of(message: Msg) -> Any:

@@ -4,7 +4,9 @@
 
 The newest change of a number is in force (`BlockChange.order`); a block wins over an unblock of the
 same moment. Changes that are made while the bus is away, or by a command without a running engine,
-are sent later. An entry's key is a digest of its number.
+are sent later. An entry's key is a digest of its number. An entry that a later program has written,
+in a version that this engine does not read, is left alone: the own change of its number is sent
+when this engine is updated.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import structlog
 
 from cordboard.cluster.bus import Bucket, Entry
 from cordboard.cluster.limit_wire import decode_block, encode_block
-from cordboard.errors import BusAway, CampaignRefused, RevisionLost, WireUnreadable
+from cordboard.errors import BusAway, CampaignRefused, RevisionLost, WireTooNew, WireUnreadable
 from cordboard.firewall.blocks import UNBLOCK_SECONDS, BlockChange
 from cordboard.firewall.counts import digest_of
 
@@ -101,19 +103,23 @@ class SharedBlocks:
 
     def changed(self, entry: Entry) -> None:
         """See `BucketListener`."""
-        change = self._read(entry)
-        if change is not None:
-            self._arrived[entry.key] = change
-            self._news.set()
+        with contextlib.suppress(WireTooNew):
+            change = self._read(entry)
+            if change is not None:
+                self._arrived[entry.key] = change
+                self._news.set()
 
     def _read(self, entry: Entry) -> BlockChange | None:
-        """Return the change in an entry; None if there is none that can be read."""
+        """Return the change in an entry; None if there is none that can be read. Raises
+        `WireTooNew`."""
         try:
             return None if entry.value is None else decode_block(entry.value)
         except WireUnreadable as error:
             if entry.key not in self._unreadable:
                 self._unreadable.add(entry.key)
                 log.warning("block_unreadable", entry=entry.key, error=str(error))
+            if isinstance(error, WireTooNew):
+                raise
             return None
 
     async def _take(self) -> None:
@@ -143,26 +149,30 @@ class SharedBlocks:
             sent: list[BlockChange] = []
             try:
                 for change in changes:
-                    await self._put(digest_of(change.number, salt), change)
-                    sent.append(change)
-                    self.unsent -= 1
+                    if await self._put(digest_of(change.number, salt), change):
+                        sent.append(change)
+                        self.unsent -= 1
             finally:  # also if the bus goes away: the rest is sent later
                 if sent:
                     await self._book.sent(sent)
-            if len(changes) < BATCH:
+            if len(sent) < BATCH:
                 return
 
-    async def _put(self, name: str, change: BlockChange) -> None:
-        """Put a change on the bus, unless a newer one is there. Raises `BusAway`."""
+    async def _put(self, name: str, change: BlockChange) -> bool:
+        """Put a change on the bus, unless a newer one is there; return False if it has to wait,
+        because a later program has written the entry. Raises `BusAway`."""
         while True:
             entry = await self._bucket.get(name)
-            there = self._read(entry) if entry is not None else None
+            try:
+                there = self._read(entry) if entry is not None else None
+            except WireTooNew:
+                return False
             if there is not None and there.order >= change.order:
                 self._arrived[name] = there
                 self._news.set()
-                return
+                return True
             last = entry.revision if entry is not None else 0
             with contextlib.suppress(RevisionLost):
                 ttl = None if change.blocked else UNBLOCK_SECONDS
                 await self._bucket.put(name, encode_block(change), last=last, ttl=ttl)
-                return
+                return True

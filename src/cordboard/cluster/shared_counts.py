@@ -148,7 +148,7 @@ class SharedCounts:
         """True once the counts of the others were read."""
         self._away = False
         self._key_is_lost = False
-        """True if the bus has lost the key of the cluster."""
+        """True if the bus has lost the key of the cluster, or has got another one since."""
         self._unreadable: set[str] = set()
         self._twins: dict[str, float] = {}
         """Other instances that count under this node's name → loop time until which they live."""
@@ -164,7 +164,7 @@ class SharedCounts:
 
     @property
     def away(self) -> bool:
-        """True while the bus does not take what this engine has counted."""
+        """See `firewall.counts.SharedCounts`."""
         return self._away or not self._met
 
     async def key(self) -> bytes:
@@ -286,7 +286,7 @@ class SharedCounts:
         }:
             self._take_now(node, None)
         if self._met:  # the bus may have begun anew, without its data
-            self._key_is_lost = KEY not in entries
+            self._key_is_lost = self._is_lost(entries.get(KEY))
             self._dirty |= self._own.keys() - entries.keys()
             self._changed.set()
         # In the order of writing: a message follows the counts that it speaks of.
@@ -346,14 +346,23 @@ class SharedCounts:
             except RevisionLost:
                 continue
 
-    async def _bring_key(self) -> None:
-        """Write the key again: engines that start must not agree on another one. Raises
-        `BusAway`."""
-        entry = await self._bucket.get(KEY)
+    def _is_lost(self, entry: Entry | None) -> bool:
+        """Return True if that entry is not the key that this engine uses."""
         if entry is None or entry.value is None:
-            last = entry.revision if entry is not None else 0
-            with contextlib.suppress(RevisionLost):  # another engine was faster
-                await self._bucket.put(KEY, encode_key(self._counts.salt), last=last)
+            return True
+        try:
+            return decode_key(entry.value) != self._counts.salt
+        except WireUnreadable:  # of a later program
+            return False
+
+    async def _bring_key(self) -> None:
+        """Write the key again: engines that start must not agree on another one. If one of them was
+        faster, all use its key: counts of callers under the former one stay out."""
+        salt = await self._agreed_key()
+        if salt != self._counts.salt:
+            log.warning("counts_key_changed")
+            self._counts.agree(salt)
+            self._take_up()
         self._key_is_lost = False
 
     def _take_up(self) -> None:

@@ -81,7 +81,8 @@ class UnsentNotes:
         return path
 
     def __iter__(self) -> Iterator[UnsentNote]:
-        """Yield the notes; unusable ones are logged and removed."""
+        """Yield the notes. One that cannot be read is logged, and left to the next start; a damaged
+        one is removed."""
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
             try:
                 found = orjson.loads(private_files.read(path, _LARGEST))
@@ -89,8 +90,9 @@ class UnsentNotes:
                 self.ledger(note)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 log.error("unsent_note_unusable", path=str(path), error=repr(error))
-                with suppress(OSError):
-                    path.unlink()
+                if not isinstance(error, OSError):
+                    with suppress(OSError):
+                        path.unlink()
                 continue
             yield note
 
@@ -107,9 +109,14 @@ class UnsentNotes:
 
 
 def abandoned(directory: Path) -> Iterator[UnsentNotes]:
-    """Yield the notes of instances that have ended, locked for this process; close each. Raises
-    `OSError`."""
+    """Yield the notes of instances that have ended, locked for this process; close each. A folder
+    that cannot be used, such as on a full disk, is logged."""
     for folder in sorted((directory / FOLDER).glob("*")):
         notes = UnsentNotes(directory, folder.name)
-        if notes.lock():
+        try:
+            locked = notes.lock()
+        except OSError as error:
+            log.error("unsent_notes_not_read", instance=folder.name, error=str(error))
+            continue
+        if locked:
             yield notes

@@ -44,8 +44,6 @@ class EngineLease:
     """Calls that it would take now; 0 while it drains."""
     live_calls: int = 0
     draining: bool = False
-    address: str = ""
-    """URL of its HTTP port, as other nodes reach it; empty: they cannot."""
     asterisk: str = ""
     """`host:port` of the Asterisk that it controls; empty: none, or it cannot reach it now."""
     started_at: str = ""
@@ -66,8 +64,6 @@ class CallRecord:
     asterisk: str = ""
     """`host:port` of the Asterisk that has the caller; empty: the call cannot be taken over."""
     caller_channel: str = ""
-    bridge: str = ""
-    media_channel: str = ""
     context: str = ""
     provider: str = ""
     caller_number: str = ""
@@ -191,6 +187,7 @@ class ServerRequest:
     """A request to the engine that runs an MCP server."""
 
     request_id: str
+    """`<name of the relay>-<number>`: each relay counts its requests from 1."""
     life: str
     """Life of the server that it is meant for; any other one must not carry it out."""
     method: str
@@ -213,6 +210,8 @@ class ServerAnswer:
     """`result`, or the kind of the failure: `timeout`, `unavailable`, `refused`, `error`."""
     words: str = ""
     """Of the failure."""
+    request_id: str = ""
+    """Of the request; empty: the answer is of a program that did not tell it."""
     result: bytes = b""
     """JSON."""
 
@@ -257,7 +256,7 @@ def place_of(asterisk: str) -> str:
 
 
 def encode_lease(lease: EngineLease) -> bytes:
-    return _encode("lease", fields_of(lease))
+    return encode_message("lease", fields_of(lease))
 
 
 def decode_lease(data: bytes) -> EngineLease:
@@ -266,7 +265,7 @@ def decode_lease(data: bytes) -> EngineLease:
 
 
 def encode_record(record: CallRecord) -> bytes:
-    return _encode("call", fields_of(record))
+    return encode_message("call", fields_of(record))
 
 
 def decode_record(data: bytes) -> CallRecord:
@@ -275,7 +274,7 @@ def decode_record(data: bytes) -> CallRecord:
 
 
 def encode_step(step: HandOverStep) -> bytes:
-    return _encode("hand_over", fields_of(step))
+    return encode_message("hand_over", fields_of(step))
 
 
 def decode_step(data: bytes) -> HandOverStep:
@@ -284,7 +283,7 @@ def decode_step(data: bytes) -> HandOverStep:
 
 
 def encode_answer(answer: HandOverAnswer) -> bytes:
-    return _encode("hand_over_answer", fields_of(answer))
+    return encode_message("hand_over_answer", fields_of(answer))
 
 
 def decode_answer(data: bytes) -> HandOverAnswer:
@@ -330,11 +329,11 @@ def decode_frame(data: bytes) -> AdminFrame:
 def _with_rest(kind: str, message: dict[str, Any], rest: str) -> bytes:
     """Return a message whose field `rest` follows its line as it is."""
     content: bytes = message.pop(rest)
-    return _encode(kind, message) + b"\n" + content
+    return encode_message(kind, message) + b"\n" + content
 
 
 def encode_holder(holder: ServerHolder) -> bytes:
-    return _encode("mcp_holder", fields_of(holder))
+    return encode_message("mcp_holder", fields_of(holder))
 
 
 def decode_holder(data: bytes) -> ServerHolder:
@@ -343,7 +342,7 @@ def decode_holder(data: bytes) -> ServerHolder:
 
 
 def encode_report(report: BreakerReport) -> bytes:
-    return _encode("mcp_breaker", fields_of(report))
+    return encode_message("mcp_breaker", fields_of(report))
 
 
 def decode_report(data: bytes) -> BreakerReport:
@@ -373,36 +372,44 @@ def decode_server_answer(data: bytes) -> ServerAnswer:
 
 def fields_of(message: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name. What they hold is no copy, as `asdict` makes one,
-    which took longer than all else of a batch; `_encode` writes dataclasses, too."""
+    which took longer than all else of a batch; `encode_message` writes dataclasses, too."""
     return {name: getattr(message, name) for name in message.__dataclass_fields__}
 
 
-def _encode(kind: str, message: Mapping[str, Any]) -> bytes:
-    whole = {"v": VERSION, "kind": kind, **message}
+def encode_message(kind: str, message: Mapping[str, Any], version: int = VERSION) -> bytes:
+    """Return a message of that kind and version as one line of JSON."""
+    whole = {"v": version, "kind": kind, **message}
     try:
         return orjson.dumps(whole)
     except TypeError:  # lone surrogates, which a caller's name may have
         return json.dumps(whole, ensure_ascii=False, default=asdict).encode("utf-8", "replace")
 
 
-Message = TypeVar("Message")
-
-
-def _decode(form: type[Message], kind: str, data: bytes, **given: Any) -> Message:
+def decode_message(kind: str, data: bytes, version: int = VERSION) -> dict[str, Any]:
+    """Return the fields of a message, whose values are not checked. Raises `WireUnreadable` for
+    another kind, `WireTooNew` for a later version than the given one."""
     if len(data) > MOST_BYTES:
         raise WireUnreadable(f"{kind}: longer than {MOST_BYTES} bytes")
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise WireUnreadable(f"{kind}: expected JSON") from None
-    if not isinstance(found, dict) or not _is_count(found.get("v")) or found["v"] < 1:
+    if not isinstance(found, dict) or not is_count(found.get("v")) or found["v"] < 1:
         raise WireUnreadable(f"{kind}: expected an object with its version `v`")
-    if found["v"] > VERSION:
+    if found["v"] > version:
         raise WireTooNew(
-            f"{kind}: of version {found['v']}, and this engine reads up to {VERSION}: update it"
+            f"{kind}: of version {found['v']}, and this engine reads up to {version}: update it"
         )
     if found.get("kind") != kind:
         raise WireUnreadable(f"{kind}: expected a message of this kind")
+    return found
+
+
+Message = TypeVar("Message")
+
+
+def _decode(form: type[Message], kind: str, data: bytes, **given: Any) -> Message:
+    found = decode_message(kind, data)
     values = dict(given)
     for name, check, needed in _FIELDS[form]:
         if name in found and name not in given:
@@ -435,7 +442,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """True for an integer from 0 that fits 63 bits."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_INT
 
 
@@ -449,7 +457,7 @@ def _maps_texts(value: Any) -> bool:
 
 _CHECKS: Mapping[str, Check] = {
     str(str): _is_text,
-    str(int): _is_count,
+    str(int): is_count,
     str(bool): lambda value: isinstance(value, bool),
     str(bytes): lambda value: False,
     str(tuple[str, ...]): _are_texts,

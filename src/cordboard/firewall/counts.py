@@ -161,6 +161,11 @@ class Window(NamedTuple):
 class SharedCounts(Protocol):
     """The counts of the other engines of a cluster. Answers at once, from memory."""
 
+    @property
+    def away(self) -> bool:
+        """True while the bus does not take what this engine has counted; also until this engine has
+        taken up what an earlier engine of its node has counted by the bus."""
+
     def complete(self, key: Key, own: Used, window: Window) -> Used:
         """Return the usage of all engines in a window."""
 

@@ -7,7 +7,8 @@ begin at zero. If the disk refuses, or the file is busy, counting continues in m
 and writing are tried again: nothing is written before the earlier counts are read.
 
 `forget_caller` works on the file, with or without an engine. A running engine finds the digest
-there when it writes next, and drops its own counts of that caller.
+there when it writes next, and drops its own counts of that caller. In a cluster it does so again
+until the bus has heard of it: what an earlier engine has counted there would come back.
 """
 
 from __future__ import annotations
@@ -139,9 +140,11 @@ class CountStore:
 
     async def _write(self) -> None:
         """Write the changed rows. Raises `OSError`, `sqlite3.Error`."""
+        shared = self.counts.shared
+        is_away = shared is not None and shared.away
         rows, gone = self.counts.take_rows()
         try:
-            forgotten = await asyncio.to_thread(self._save, rows, gone)
+            forgotten = await asyncio.to_thread(self._save, rows, gone, is_away)
         except (OSError, sqlite3.Error):
             self.counts.not_written(rows, gone)
             raise
@@ -182,8 +185,9 @@ class CountStore:
             with closing(_open(self._path)) as database, database:
                 database.execute(_EXPIRE, (_oldest(),))
 
-    def _save(self, rows: list[Row], gone: list[Key]) -> list[str]:
-        """Write, and return the digests of callers to be forgotten."""
+    def _save(self, rows: list[Row], gone: list[Key], is_away: bool) -> list[str]:
+        """Write, and return the digests of callers to be forgotten: now, and again at the next
+        write while the bus `is_away`."""
         with closing(_open(self._path)) as database, database:
             known = database.execute("SELECT value FROM salt").fetchone()
             if known is None or bytes(known[0]) != self.counts.salt:  # it has joined a cluster
@@ -196,8 +200,9 @@ class CountStore:
             database.execute(_EXPIRE, (_oldest(),))
             database.execute(_FORGET)
             forgotten = database.execute("SELECT name FROM forgotten").fetchall()
-            database.execute("DELETE FROM forgotten")
-        self._written_ns = self._changed_ns()
+            if not is_away:
+                database.execute("DELETE FROM forgotten")
+        self._written_ns = 0 if is_away and forgotten else self._changed_ns()
         return [name for (name,) in forgotten]
 
     def _changed_ns(self) -> int:

@@ -170,6 +170,7 @@ class ClusterConfig:
             return self._chosen(offer, canary, shadow)
         except Exception as error:  # task border: the caller gets the version in force
             log.exception("canary_not_chosen", call_id=offer.call_id, error=repr(error))
+            self.counter.failed(offer.call_id)
             self._metrics.internal_error("canary")
             return None
 

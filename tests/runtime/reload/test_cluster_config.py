@@ -173,11 +173,12 @@ async def test_a_canary_of_one_context_leaves_the_others_alone(
         assert {(await agents.ring()).greeting for _ in range(12)} == {"Stable.", "Canary."}
 
 
+@pytest.mark.parametrize("error", [AgentError("no key"), ValueError("a mistake in a plug-in")])
 async def test_callers_whom_a_canary_has_no_agent_for_get_the_version_in_force(
-    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def broken(self: Providers, context: str, provider: str) -> Agent:
-        raise AgentError("no key")
+        raise error
 
     monkeypatch.setattr(Providers, "open", broken)
     async with cluster(stand, tmp_path) as town:

@@ -99,6 +99,8 @@ class CampaignRunner:
         self._claims = claims
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cordboard-campaigns")
         self._store: CampaignStore | None = None
+        self._opened = 0
+        """Inode of the file that is open."""
         self._lock = -1
         self._running: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
@@ -216,6 +218,7 @@ class CampaignRunner:
                 return
         except sqlite3.Error:
             self._unwritten[claimed.call_id] = self._back(store, claimed.call_id)
+            await self._not_dialled(claimed)
             raise
         settings = claimed.settings
         wanted = CallWanted(
@@ -355,6 +358,8 @@ class CampaignRunner:
             if not self._file.exists():
                 return []
             self._take(self._file)
+        elif _inode(self._file) != self._opened:  # what we would write stands nowhere
+            raise CampaignRefused(f"{self._file} was replaced or deleted; restart the engine")
         return self._store.claim(room, time.time(), put_off) if self._store is not None else []
 
     def _take(self, path: Path) -> None:
@@ -368,11 +373,11 @@ class CampaignRunner:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CampaignRefused(f"another engine works off {path}") from None
-            store = CampaignStore(path)
+            store, opened = CampaignStore(path), _inode(path)
             undo.callback(store.close)
             interrupted = store.recover()
             undo.pop_all()
-        self._lock, self._store = lock, store
+        self._lock, self._store, self._opened = lock, store, opened
         if interrupted:
             log.warning("campaign_calls_interrupted", calls=interrupted)
 
@@ -398,6 +403,14 @@ def is_worked_off(path: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def _inode(path: Path) -> int:
+    """Return the inode of a file; 0 if it is not there."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _lock_of(path: Path) -> Path:
