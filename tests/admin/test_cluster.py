@@ -14,7 +14,9 @@ from tests.history.ledgers import Told
 from cordboard.accounts.audit import verify
 from cordboard.accounts.rights import Grant, Rights, Role
 from cordboard.admin import live_feed, other_engines
+from cordboard.admin.cluster_door import Exchange
 from cordboard.admin.live import PROTOCOL, LiveRow
+from cordboard.admin.live_calls import LiveCalls
 from cordboard.admin.steering import PROTOCOL as LISTEN
 from cordboard.admin.table import ENDPOINTS
 from cordboard.admin.tickets import PREFIX
@@ -182,6 +184,44 @@ async def test_an_engine_that_gets_a_call_shows_the_others_all_of_its_fields(
     assert row.keys() == LiveRow.model_fields.keys()
 
 
+def test_a_call_that_goes_on_in_another_context_is_of_that_scope() -> None:
+    """The configuration of the engine that goes on with it lacks the context."""
+    live = LiveCalls(dict)
+    sales, demo = (Rights(scopes=((name,),)) for name in ("sales", "demo"))
+    live.take_elsewhere("b-1", {"moving": {"context": "sales", "turn": 3, "unknown_since": None}})
+    seen = live.version
+    live.take_elsewhere("c-1", {"moving": {"context": "demo", "turn": 3, "unknown_since": None}})
+    live.take_elsewhere("b-1", {}, gone=["moving"])
+    row = {"call_id": "moving", "context": "demo", "turn": 3, "unknown_since": None}
+    assert live.changes(seen, demo) == ([row], [])
+    assert live.changes(seen, sales) == ([], ["moving"])
+    assert live.changes(0, sales) == ([], [])
+    assert live.rows_elsewhere(sales) == []
+
+
+async def test_a_call_that_comes_here_in_another_context_is_of_that_scope(
+    two: Neighbours,
+) -> None:
+    begin(two.b, "moving", "sales")
+    await two.a.services.others.look()
+    live = two.a.services.feed.live
+    seen = live.version
+    begin(two.a, "moving", "demo")
+    live.refresh()
+    changes = live.changes(seen, Rights(scopes=(("demo",),)))
+    assert changes is not None
+    assert [row["context"] for row in changes[0]] == ["demo"]
+    assert live.changes(seen, Rights(scopes=(("sales",),))) == ([], ["moving"])
+
+
+def test_a_row_of_an_earlier_version_may_lack_fields() -> None:
+    live = LiveCalls(dict)
+    live.take_elsewhere("b-1", {"x": {"context": "demo", "new": 1, "unknown_since": None}})
+    live.take_elsewhere("c-1", {"x": {"context": "demo", "unknown_since": None}})
+    row = {"call_id": "x", "context": "demo", "unknown_since": None}
+    assert live.changes(0, Rights()) == ([row], [])
+
+
 async def test_words_go_to_the_node_that_has_the_call_and_both_audits_name_the_other(
     two: Neighbours,
 ) -> None:
@@ -286,6 +326,22 @@ async def test_a_call_of_another_node_is_followed_with_its_words_so_far(two: Nei
     watched = [(line["who"], line["action"]) for line in two.b.entries()]
     assert watched == [("paula@a", "call.watched")]
     assert [line["who"] for line in two.a.entries()] == ["paula"]
+
+
+async def test_a_call_that_has_just_ended_on_its_node_is_not_followed_for_ever(
+    two: Neighbours,
+) -> None:
+    two.a.add("vera", Role.VIEWER)
+    begin(two.b, "far")
+    await two.a.services.others.look()
+    two.b.calls.clear()
+    two.b.services.feed.live._facts.clear()  # our rows do not say so yet
+    visit = await watching(two.a, "vera", topic="call", call="far")
+    frame = await visit.frame()
+    assert (frame["id"], frame["error"]["code"]) == (7, "not_there")
+    (viewer,) = two.a.services.feed._viewers
+    await until(lambda: not viewer._topics)
+    await visit.leave()
 
 
 async def test_somebody_listens_to_a_call_of_another_node(two: Neighbours) -> None:
@@ -471,6 +527,24 @@ async def test_a_person_can_remove_a_note_of_theirs_from_a_call_of_another_node(
     refused = await namesake.ask("PUT", "/calls/far/notes", given)
     assert (refused.status_code, code(refused)) == (403, "not_yours")
     assert (await browser.ask("PUT", "/calls/far/notes", given)).status_code == 200
+
+
+async def test_a_node_that_answers_late_may_have_the_call(
+    two: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_engines, "LOOK_SECONDS", 0.05)
+    two.a.add("vera", Role.VIEWER)
+
+    async def never(_request: object, exchange: Exchange) -> None:
+        await exchange.receive()
+
+    two.door_b.take_requests(never)
+    late = await two.a.browser("vera").get("/calls/far")
+    assert (late.status_code, code(late)) == (503, "node_gone")
+    assert "node b does not answer in time" in late.json()["error"]["message"]
+    assert late.headers["retry-after"] == "2"
+    two.door_b.take_requests(None)  # its admin port is off
+    assert (await two.a.browser("vera").get("/calls/far")).status_code == 404
 
 
 async def test_the_history_of_another_node_is_asked_for_and_its_calls_are_found_by_id(

@@ -15,7 +15,7 @@ from cordboard.accounts.rights import Grant, Role
 from cordboard.history.keeper import IndexKeeper
 from cordboard.history.sql_store import SqlHistoryStore
 
-from .conftest import Room, code
+from .conftest import LiveCall, Room, code
 from .neighbours import Neighbours, neighbours
 
 
@@ -49,6 +49,7 @@ async def two(tmp_path: Path, database: PostgresServer) -> AsyncIterator[Neighbo
             Told("secret", late, context="sales"), Told("moved", moved.started, context="demo"),
         )  # fmt: skip
         found.a.add("vera", Role.VIEWER)
+        found.b.add("bert", Role.VIEWER)
         found.a.add("paula", Role.VIEWER, (Grant.PERSONAL,), ("demo",))
         yield found
 
@@ -78,6 +79,35 @@ async def test_the_files_of_a_call_come_from_its_node(two: Neighbours) -> None:
     tags = {"revision": "", "tags": ["refund"]}
     assert (await paula.ask("PUT", "/calls/far/tags", tags)).status_code == 200
     assert [line["action"] for line in two.b.entries()] == ["call.tag"]
+
+
+async def test_a_call_that_came_back_opens_where_it_went_on(two: Neighbours) -> None:
+    """From a to b and back, as in an upgrade of two engines: its ledger on a has a number."""
+    moved = Told("back", NOON + timedelta(hours=2), context="demo", outcome="moved")
+    moved.write(two.b.calls_folder)
+    first = moved.write(two.a.calls_folder)
+    later = Told("back", moved.started, context="demo", ended=False)
+    went_on = first.with_name("back-2.jsonl")
+    went_on.write_bytes(later.content())
+    paula = two.a.browser("paula")
+    two.a.calls["back"] = LiveCall("back", "demo")
+
+    async def shown() -> tuple[str, str, bool]:
+        answer = (await paula.get("/calls/back")).json()
+        row = answer["call"]["row"]
+        return row["id"], row["outcome"], answer["live"]
+
+    assert await shown() == ("back-2", "not ended", True)
+    for room in (two.a, two.b):
+        assert room.keeper is not None
+        room.keeper.catch_up()
+    assert await shown() == ("back-2", "not ended", True)
+    del two.a.calls["back"]
+    went_on.write_bytes(Told("back", moved.started, context="demo").content())
+    two.a.keeper.catch_up()
+    assert await shown() == ("back-2", "completed", False)
+    row = (await two.b.browser("bert").get("/calls/back")).json()["call"]["row"]
+    assert (row["id"], row["node"]) == ("back-2", "a")
 
 
 async def test_a_call_of_a_node_that_is_away_is_not_missing(two: Neighbours) -> None:

@@ -25,6 +25,7 @@ from cordboard.agents.fallback.agent import FallbackAgent
 from cordboard.agents.pipeline.agent import PipelineAgent, PipelineParts
 from cordboard.audio.vad import VoiceActivityBank
 from cordboard.calls import events
+from cordboard.calls.events import LedgerEvent
 from cordboard.calls.failure_apology import TROUBLE
 from cordboard.calls.history import CallHistory, LedgerLine, parse_lines
 from cordboard.calls.offer import ResumedCall
@@ -110,6 +111,10 @@ def raw_lines(stage: CallStage) -> tuple[bytes, ...]:
 
 def resumed(lines: Sequence[bytes], **more: Any) -> ResumedCall:
     return replace(ResumedCall(tuple(lines), "a-123abc", 7, "demo", "local"), **more)
+
+
+def event_line(at_ms: int, event: LedgerEvent) -> bytes:
+    return orjson.dumps({"at_ms": at_ms, "type": event.type, **event.fields()}) + b"\n"
 
 
 def until(lines: Sequence[bytes], kind: str, count: int = 1) -> tuple[bytes, ...]:
@@ -511,6 +516,51 @@ def test_a_paused_recording_stays_paused(tmp_path: Path) -> None:
     stage = go_on(tmp_path / "b", lines, context=context)
     assert len(stage.of(events.RecordingPaused)) == 2
     assert not stage.of(events.RecordingResumed)
+
+
+@pytest.mark.parametrize("key", ["", "1"])
+def test_a_paused_recording_stays_paused_if_the_next_engine_is_lost_before_it_records(
+    tmp_path: Path, key: str
+) -> None:
+    async def scenario(stage: CallStage) -> None:
+        await asyncio.sleep(4)
+        assert stage.line.media is not None
+        stage.line.media.press("1")
+        stage.call.line.pause_recording()
+        await asyncio.sleep(1)
+        hang_up(stage)
+
+    context = {"recording": {"enabled": True, "consent_key": key}}
+    first = raw_lines(play(tmp_path / "a", talks, scenario, context=context))
+    second = raw_lines(go_on(tmp_path / "b", until(first, "recording.paused"), context=context))
+    lost = until(second, "recording.stopped")  # the second engine has recorded nothing yet
+    stage = go_on(tmp_path / "c", lost, context=context)
+    assert len(stage.of(events.RecordingStarted)) == 2
+    assert len(stage.of(events.RecordingPaused)) == 2
+    assert not stage.of(events.RecordingResumed)
+
+
+def test_a_consent_that_only_a_machine_has_heard_is_asked_for_before_sound_is_recorded(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        *until(whole_call("talk"), "recording.started"),
+        event_line(6000, events.AnnouncementUnheard("consent", "machine")),
+        event_line(6000, events.RecordingPaused()),
+    ]
+    stage = go_on(tmp_path, lines, context=RECORDED)
+    kinds = [line["type"] for line in stage.lines()][len(lines) :]
+    assert CONSENT in spoken(stage)
+    assert kinds.index("announcement.heard") < kinds.index("recording.started")
+    assert not stage.of(events.RecordingPaused)[1:], "the sound after it is recorded"
+
+
+def test_a_conference_is_over_with_its_engine(tmp_path: Path) -> None:
+    joined = event_line(9000, events.ConferenceStep("boss", "joined"))
+    stage = go_on(tmp_path, (*until(whole_call("talk"), "agent.audio_ended"), joined))
+    assert stage.of(events.ConferenceStep)[-1] == events.ConferenceStep(
+        "boss", "over", "the engine was lost"
+    )
 
 
 def test_cost_and_time_go_on(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import threading
+import tracemalloc
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -299,6 +301,43 @@ def test_a_job_that_is_done_meanwhile_stops_no_erasure(
     assert not ledger.exists()
     kinds = [each.kind for each in certificate.calls[0].deleted]
     assert sorted(kinds) == ["job", "ledger", "notes", *["other"] * 3, "peaks", "recording"]
+
+
+def test_the_erasure_of_many_calls_needs_the_memory_of_one(tmp_path: Path) -> None:
+    """Such as all calls of an extension of the house."""
+    ledgers = [
+        Told(f"call{number}", number=NUMBER, turns=[("word " * 4000, "answer")] * 20)
+        for number in range(30)
+    ]
+    size = sum(each.write(tmp_path).stat().st_size for each in ledgers)
+    store = SqlHistoryStore(tmp_path)
+    erasure = Erasure(tmp_path, store)
+    plan = erasure.of_number(NUMBER)
+    tracemalloc.start()
+    try:
+        assert erasure.carry_out(plan).complete
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    store.close()
+    assert peak < size / 4
+
+
+def test_a_call_that_the_indexer_deletes_meanwhile_is_erased(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.add(told())
+    erasure = Erasure(history.directory, history.store)
+    plan = erasure.of_number(NUMBER)
+    add = ErasedCalls.add
+
+    def add_and_pass(self: ErasedCalls, calls: Mapping[str, int], at: str) -> None:
+        add(self, calls, at)
+        history.indexer.catch_up()
+
+    monkeypatch.setattr(ErasedCalls, "add", add_and_pass)
+    assert erasure.carry_out(plan).complete
+    assert not plan.ledgers[0].exists()
 
 
 def test_a_running_call_is_not_erased(history: History) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 from pathlib import Path
 
+from cordboard.calls.killed_calls import end_ledger
 from cordboard.history.notes import Notes, write_notes
 from cordboard.history.retention import sweep_ledgers
 
@@ -37,6 +38,16 @@ def test_no_recording_outlives_its_ledger(tmp_path: Path) -> None:
     ledger = Told("a", recording="2026-11-20/a.wav").write(tmp_path)
     for suffix in (".wav", ".peaks"):
         ledger.with_suffix(suffix).write_bytes(b"sound")
+    old(ledger, 5)
+    assert sweep_ledgers(tmp_path, 4, TODAY) == 1
+    assert not ledger.parent.exists()
+
+
+def test_a_ledger_that_was_cut_in_its_first_line_goes_with_its_recording(tmp_path: Path) -> None:
+    ledger = Told("a").write(tmp_path)
+    ledger.write_bytes(ledger.read_bytes()[:100])  # by a full disk
+    end_ledger(ledger)  # the engine was killed
+    ledger.with_suffix(".wav").write_bytes(b"sound")
     old(ledger, 5)
     assert sweep_ledgers(tmp_path, 4, TODAY) == 1
     assert not ledger.parent.exists()

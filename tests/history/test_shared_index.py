@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.cli.commands import typed
 from tests.examples.postgres import PostgresServer
 
 from cordboard.errors import HistoryError, IndexUnavailable
@@ -76,6 +77,27 @@ def test_every_node_finds_the_calls_of_all(node: Node) -> None:
     assert recent == {"one", "no-1"}  # alarms are those of each engine
     assert a.indexer.catch_up() == 0
     assert b.indexer.catch_up() == 0
+
+
+def test_the_command_shows_the_node_of_each_call(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.new_database()
+
+    def found(name: str) -> list[list[str]]:
+        config = tmp_path / f"{name}.yaml"
+        config.write_text(
+            f"calls: {{directory: '{tmp_path / name}', index: {{database: '{url}'}}}}\n"
+            f"cluster: {{node: {name}}}\n"
+        )
+        done = typed("history", "find", "-c", str(config))
+        assert (done.status, done.err) == (0, "")
+        return [line.split() for line in done.out.splitlines()]
+
+    Told("one").write(tmp_path / "a")
+    Told("two", NOON + timedelta(minutes=1)).write(tmp_path / "b")
+    found("a")
+    heads, *rows = found("b")
+    assert heads[:3] == ["begun", "call", "node"]
+    assert [row[2:4] for row in rows] == [["two", "b"], ["one", "a"]]
 
 
 def test_engines_that_begin_at_once_have_one_index(node: Node) -> None:

@@ -198,6 +198,23 @@ async def test_people_and_numbers_are_kept_no_longer_also_while_calls_are_off(
         assert disk.execute("SELECT count(*) FROM person").fetchone() == (0,)
 
 
+async def test_nobody_is_called_from_a_file_that_was_replaced(tmp_path: Path) -> None:
+    """As by a backup: what is cancelled or blocked in the new file is not so in the old one."""
+    town, path = Town(tmp_path / "c.db"), tmp_path / "c.db"
+    with closing(CampaignStore(path)) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1))
+        async with campaigns(path, town) as logs:
+            await until(lambda: states(store) == [("done", "answered", 1)])
+            CampaignStore(tmp_path / "backup.db").close()
+            (tmp_path / "backup.db").rename(path)
+            assert not list(store.add_people(1, people(3)[1:]))
+            await until(lambda: said(logs))
+            await asyncio.sleep(0.1)  # some looks
+            problem = next(line["error"] for line in logs if line["event"] == "campaigns_stopped")
+        assert problem == f"{path} was replaced or deleted; restart the engine"
+    assert town.dialled == list(NUMBERS[:1])
+
+
 async def test_a_reload_moves_no_campaigns(tmp_path: Path) -> None:
     """The path waits for the next start (`config.changes`): else one part of the engine would look
     here and another there."""

@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from cordboard.calls.outbound_order import OutboundResult
+from cordboard.config.schema import Config
 from cordboard.errors import CampaignRefused, StoreUnavailable
 from cordboard.outbound.campaigns import store as store_module
+from cordboard.outbound.campaigns.making import CampaignMade, make_campaign
 from cordboard.outbound.campaigns.rows import Row
 from cordboard.outbound.campaigns.store import CampaignSettings, CampaignStore, forget_person
 from cordboard_testkit.child_process import start_child
@@ -42,6 +45,31 @@ def call(store: CampaignStore, outcome: str, now: float = MONDAY_NOON, answer: s
     assert store.begin(claimed.call_id)
     store.finish(OutboundResult(claimed.call_id, outcome, "", answer, 1000), now)
     return claimed.number
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), sqlite3.OperationalError("disk is full")])
+def test_a_list_that_is_not_read_to_its_end_makes_no_campaign(
+    tmp_path: Path, error: BaseException
+) -> None:
+    config = Config.model_validate({"contexts": {"demo": {}}, "firewall": {"country": "NO"}})
+    path = tmp_path / "campaigns.sqlite3"
+
+    def make(*end: bytes) -> CampaignMade:
+        def lines() -> Iterator[bytes]:
+            yield b"number\n"
+            yield from (b"+4722%06d\n" % number for number in range(store_module.BATCH + 1))
+            if not end:
+                raise error
+            yield from end
+
+        return make_campaign(path, config, "spring", CampaignSettings("demo"), "", lines(), print)
+
+    refused = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else CampaignRefused
+    with pytest.raises(refused):
+        make()
+    with closing(CampaignStore(path)) as store:
+        assert store.status() == []
+    assert make(b"+4723000000\n") == CampaignMade(store_module.BATCH + 2, 0)
 
 
 def test_who_does_not_answer_is_called_again_after_the_pause(tmp_path: Path) -> None:
@@ -98,6 +126,31 @@ def test_a_cancelled_campaign_calls_nobody_any_more(tmp_path: Path) -> None:
         assert promised.number == later.number, "a promise made later is kept"
 
 
+def test_a_call_that_is_refused_after_the_cancellation_waits_for_no_other(tmp_path: Path) -> None:
+    with closing(CampaignStore(tmp_path / "campaigns.sqlite3")) as store:
+        running(store, CampaignSettings("demo", attempts=3, **ALWAYS), people(1, 2))
+        [claimed] = store.claim(1, MONDAY_NOON)
+        assert store.begin(claimed.call_id)
+        store.cancel("spring")
+        store.give_back(claimed.call_id, 30, MONDAY_NOON, "busy")
+        assert store.status("spring")[0]["people"] == {"not_called": 2}
+
+
+@pytest.mark.parametrize("state", ["paused", "cancelled"])
+def test_nobody_is_called_after_a_pause_though_they_are_claimed(tmp_path: Path, state: str) -> None:
+    with closing(CampaignStore(tmp_path / "campaigns.sqlite3")) as store:
+        running(store, CampaignSettings("demo", concurrency=2, **ALWAYS), people(1, 2))
+        first, second = store.claim(2, MONDAY_NOON)
+        assert store.begin(first.call_id)
+        store.set_state("spring", state)
+        assert not store.begin(second.call_id)
+        assert store.status("spring")[0]["people"] == {"dialling": 1, "pending": 1}
+        if state == "paused":
+            store.set_state("spring", "running")
+            [again] = store.claim(2, MONDAY_NOON)
+            assert (again.number, store.begin(again.call_id)) == (second.number, True)
+
+
 def test_results_and_the_do_not_call_list_come_in_pages(tmp_path: Path) -> None:
     with closing(CampaignStore(tmp_path / "c.db")) as store:
         running(store, CampaignSettings("demo", attempts=1), people(1, 2, 3, 4))
@@ -145,6 +198,18 @@ def test_hours_concurrency_pause_and_the_do_not_call_list(tmp_path: Path) -> Non
         assert late == ["+4790000005"], "it is morning in California, and evening in Norway"
         states = {row["number"]: (row["state"], row["reason"]) for row in store.results("spring")}
         assert states["+4790000002"] == ("done", "do_not_call")
+
+
+def test_a_zone_that_this_machine_lacks_holds_up_nobody_of_others(tmp_path: Path) -> None:
+    """The list was read where the newest time zones are; the engine runs elsewhere."""
+    with closing(CampaignStore(tmp_path / "campaigns.sqlite3")) as store:
+        running(store, CampaignSettings("demo", **ALWAYS), people(1, zone="Mars/Olympus"))
+        other = store.add("other", CampaignSettings("demo", **ALWAYS))
+        assert not list(store.add_people(other, people(2)))
+        store.set_state("other", "running")
+        assert [each.campaign for each in store.claim(5, MONDAY_NOON)] == ["other"]
+        waits = store.status("spring", MONDAY_NOON)[0]["waits"]
+        assert waits == "this machine does not know the time zone Mars/Olympus"
 
 
 def test_promised_call_backs_come_before_campaigns(tmp_path: Path) -> None:

@@ -238,8 +238,11 @@ class Relay:
                     raise NodeGone(frame.reason or "it shows the call no more")
                 if frame.type != "text" or not frame.content.startswith(_PREFIX):
                     continue
+                inside = frame.content[len(_PREFIX) : -1]
+                if inside.startswith(b'"error":'):  # such as for a call that has just ended
+                    return inside
                 await self._room.wait()
-                self._waiting.append(frame.content[len(_PREFIX) : -1])
+                self._waiting.append(inside)
                 if len(self._waiting) >= MOST_FRAMES:
                     self._room.clear()
                 self._wake()

@@ -30,6 +30,7 @@ from cordboard.admin.endpoint import (
 )
 from cordboard.admin.other_engines import Place
 from cordboard.calls.history import find as find_ledger
+from cordboard.calls.resumption import MOVED
 from cordboard.errors import HistoryError, RequestRefused
 from cordboard.history.bundle import bundle
 from cordboard.history.call_files import read_ledger
@@ -234,17 +235,37 @@ def _row_of(
     query = CallQuery(id=call_id)
     if here:
         query = replace(query, columns={"node": frozenset({keeper.store.node})})
-    found = keeper.store.find(query, 1).rows
-    if not found and keeper.store.node:
-        found = keeper.store.find(replace(query, moved=True), 1).rows
-    if found or not is_live:
-        return found[0] if found else None
+    found = _newest(keeper, query)
+    if found is not None:
+        found = _went_on(keeper, query, found)
+    if not is_live or (found is not None and found.outcome != MOVED):
+        return found
     ledger = find_ledger(keeper.directory, call_id)
     if ledger is None:
-        return None
+        return found
     file = str(ledger.relative_to(keeper.directory))
     row = read_call(keeper.directory, file, keeper.vault).row
     return replace(row, node=keeper.store.node)
+
+
+def _newest(keeper: IndexKeeper, query: CallQuery) -> CallRow | None:
+    """Return the newest row of an id; of calls that moved, only where there is no other."""
+    found = keeper.store.find(query, 1).rows
+    if not found and keeper.store.node:
+        found = keeper.store.find(replace(query, moved=True), 1).rows
+    return found[0] if found else None
+
+
+def _went_on(keeper: IndexKeeper, query: CallQuery, row: CallRow) -> CallRow:
+    """Return the last part of a call that moved: one that came back to an engine has further
+    ledgers there, whose names have numbers."""
+    number = 2
+    while row.outcome == MOVED:
+        found = _newest(keeper, replace(query, id=f"{query.id}-{number}"))
+        if found is None or found.started_ms != row.started_ms:
+            break
+        row, number = found, number + 1
+    return row
 
 
 async def context_of_ledger(ask: Ask) -> str | None:
@@ -401,7 +422,8 @@ async def show_call(ask: Ask) -> RecordedCall:
     A running call is shown as far as it is. Of a refused offer there is only the row.
     """
     row: CallRow = ask.subject
-    personal, live, you = is_personal(ask), row.id in ask.services.calls(), ask.who.name
+    live = not {row.id, ask.params["call_id"]}.isdisjoint(ask.services.calls())
+    personal, you = is_personal(ask), ask.who.name
     if row.outcome == REFUSED:
         call = refused_offer(row if personal else masked_row(row))
         return RecordedCall(call=call, live=False, personal=personal, you=you)

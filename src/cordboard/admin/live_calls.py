@@ -345,31 +345,35 @@ class LiveCalls:
 
     def _show(self, call_id: str, instance: str, fields: dict[str, Any], version: int) -> None:
         """Show the row of another engine's call."""
-        known = self._shown.get(call_id)
-        if known is None:
-            changed, context = dict.fromkeys(fields, version), str(fields.get("context", ""))
+        context, known = str(fields.get("context", "")), self._shown.get(call_id)
+        if known is None or known.context != context:
+            if known is not None:
+                self._leave(call_id, known.context, version)
+            changed = dict.fromkeys(fields, version)
             self._shown[call_id] = _Shown(context, fields, changed, version, ())
         else:
-            before = known.fields
-            differs = [
-                name for name in fields if name not in before or before[name] != fields[name]
-            ]
-            known.changed.update(dict.fromkeys(differs, version))
+            before, changed = known.fields, known.changed
+            known.changed = {
+                name: changed[name] if name in before and before[name] == value else version
+                for name, value in fields.items()
+            }
             known.fields, known.version, known.moment = fields, version, ()
         self._elsewhere[call_id] = instance
         self.version = version
 
     def _drop(self, call_id: str, version: int) -> None:
         """Remove the row of a call that is over here; another engine may go on with it."""
-        if len(self._gone) == MOST_GONE:
-            self._forgotten = self._gone[0][0]
         other = next((name for name, rows in self._others.items() if call_id in rows), "")
-        self._gone.append((version, call_id, self._shown[call_id].context))
+        self._leave(call_id, self._shown.pop(call_id).context, version)
         if other:
             self._show(call_id, other, self._others[other][call_id], version)
-        else:
-            del self._shown[call_id]
         self.version = version
+
+    def _leave(self, call_id: str, context: str, version: int) -> None:
+        """Note that a call has left the scope of those who see a context."""
+        if len(self._gone) == MOST_GONE:
+            self._forgotten = self._gone[0][0]
+        self._gone.append((version, call_id, context))
 
     def _row(self, facts: CallFacts) -> dict[str, Any]:
         return facts.row() | {"node": self.node, "unknown_since": None}
@@ -384,10 +388,13 @@ class LiveCalls:
         version = self.version + 1
         for call_id, facts in [*self._facts.items()][part::parts]:
             moment, shown = facts.moment(), self._shown.get(call_id)
-            if shown is None:
+            context = facts.call.context_name
+            if shown is None or shown.context != context:  # it has come here, into another one
+                if shown is not None:
+                    self._leave(call_id, shown.context, version)
+                    self._elsewhere.pop(call_id, None)
                 row = self._row(facts)
                 changed = dict.fromkeys(row, version)
-                context = facts.call.context_name
                 self._shown[call_id] = _Shown(context, row, changed, version, moment)
                 self.version = version
             elif moment != shown.moment:

@@ -25,7 +25,7 @@ from cordboard.admin.cluster_door import ClusterDoor, Exchange
 from cordboard.admin.live_calls import LiveCalls
 from cordboard.admin.live_feed import PROTOCOL
 from cordboard.api.answers import to_json
-from cordboard.errors import ClusterError, NodeGone
+from cordboard.errors import ClusterError, NodeGone, RequestRefused
 
 KEEP_SECONDS = 30.0
 """Time for which the others are followed after the last look."""
@@ -109,23 +109,28 @@ class OtherEngines:
         return None
 
     async def locate(self, call_id: str) -> Place | None:
-        """Return which other engine has the files of a call; None if none has that answers."""
+        """Return which other engine has the files of a call; None if none has. Raises
+        `RequestRefused` 503 if one that may have them does not answer in time."""
         known = self._kept.get(call_id)
         await self.door.look()
         engines = [each for each in self.door.engines() if not each.own]
         if known is not None and known.instance in {each.instance for each in engines}:
             return known
-        asked = [self._has(call_id, each.instance, each.node) for each in engines]
+        late: list[str] = []
+        asked = [self._has(call_id, each.instance, each.node, late) for each in engines]
         for place in await asyncio.gather(*asked):
             if place is not None:
                 if len(self._kept) >= MOST_KEPT:
                     self._kept.clear()
                 self._kept[call_id] = place
                 return place
+        if late:
+            message = f"the call is not here, and node {late[0]} does not answer in time"
+            raise RequestRefused(503, "node_gone", message, headers={"Retry-After": "2"})
         return None
 
-    async def _has(self, call_id: str, instance: str, node: str) -> Place | None:
-        """Ask one engine for a call."""
+    async def _has(self, call_id: str, instance: str, node: str, late: list[str]) -> Place | None:
+        """Ask one engine for a call; add its node to those that are `late`."""
         path = f"/calls/{quote(call_id, safe='')}"
         try:
             async with asyncio.timeout(LOOK_SECONDS):
@@ -134,7 +139,11 @@ class OtherEngines:
                     start, body = await exchange.receive(), await exchange.receive()
                 finally:
                     await self.door.end(exchange)
-        except (ClusterError, TimeoutError) as error:
+        except TimeoutError:
+            log.info("call_not_looked_for", instance=instance, error="it does not answer in time")
+            late.append(node)
+            return None
+        except ClusterError as error:
             log.info("call_not_looked_for", instance=instance, error=str(error))
             return None
         if start.code != OK:

@@ -326,19 +326,28 @@ class CallSoFar:
 
     @cached_property
     def recording(self) -> EarlierRecording:
-        runs = paused = False
+        runs = paused = came = void = False
         for _, event in self.known:
             match event:
+                case events.Adopted():
+                    came = True
                 case events.RecordingStarted():
-                    runs, paused = True, False
+                    runs, paused, came = True, False, False
                 case events.RecordingStopped():
-                    runs = False
+                    # One that follows `call.adopted` closes the file of the engine before: the
+                    # engine after it was lost, too, before it had a file of its own.
+                    runs, came = runs and came, False
                 case events.RecordingPaused():
                     paused = True
                 case events.RecordingResumed():
                     paused = False
+                case events.AnnouncementUnheard(kind="consent", reason="machine"):
+                    void = True
+                case events.AnnouncementHeard(kind="consent"):
+                    void = False
         files = len(self.of_kind(events.RecordingStarted))
-        return EarlierRecording(files, runs or "consent" in self.proven, runs and paused)
+        allowed = (runs and not void) or "consent" in self.proven
+        return EarlierRecording(files, allowed, runs and paused)
 
     @cached_property
     def open_transfer(self) -> events.TransferStep | None:
@@ -360,6 +369,9 @@ class CallSoFar:
             closed.append(events.HoldEnded(max(0, self.lost_ms - began)))
         if (began := self._open(events.MusicBegan, events.MusicEnded)) is not None:
             closed.append(events.MusicEnded(max(0, self.lost_ms - began)))
+        conferences = self.of_kind(events.ConferenceStep)
+        if conferences and conferences[-1].step != "over":
+            closed.append(events.ConferenceStep(conferences[-1].destination, "over", ENGINE_LOST))
         if (step := self.open_transfer) is not None:
             done = step.step == "joined"
             outcome, error = ("accepted", "") if done else ("failed", ENGINE_LOST)

@@ -92,7 +92,7 @@ def _first_rows(store: SqlHistoryStore, query: CallQuery, limit: int) -> tuple[l
 
 _SHOWN = (
     "started_at", "source", "caller_number", "context", "provider", "duration_ms", "turns",
-    "outcome", "reason",
+    "outcome", "reason", "node",
 )  # fmt: skip
 
 

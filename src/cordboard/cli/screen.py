@@ -145,17 +145,22 @@ def all_tools_table(tools: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def calls_table(calls: Iterable[Mapping[str, Any]]) -> Table:
-    """One line per call on record; times are those of this machine's zone."""
+    """One line per call on record; times are those of this machine's zone. Calls of an index that
+    the engines of a cluster share have their node."""
+    rows = [*calls]
+    node = ["node"] if any(call.get("node") for call in rows) else []
     table = _table(
-        "begun", "call", "from", "caller", "context", "provider", "lasted", "turns", "outcome"
-    )
-    for call in calls:
+        "begun", "call", *node, "from", "caller", "context", "provider", "lasted", "turns",
+        "outcome",
+    )  # fmt: skip
+    for call in rows:
         begun = datetime.datetime.fromisoformat(call["started_at"]).astimezone()
         ms = call["duration_ms"]
         reason = f" ({call['reason']})" if call["reason"] else ""
         cells = [
             f"{begun:%Y-%m-%d %H:%M:%S}",
             call["call_id"],
+            *(call[name] for name in node),
             call["source"],
             call["caller_number"],
             call["context"],

@@ -52,12 +52,13 @@ def recording_path(ledger: Path, named: str) -> Path | None:
 def files_of(directory: Path, ledger: Path, content: bytes) -> list[Path]:
     """Return the files of a call that exist, its ledger last, so that a deletion that is cut short
     can be repeated. `content` is that of the ledger. Raises `OSError`."""
-    found = [notes_path(ledger)]
-    for line in parse_lines(content):
+    found, lines = [notes_path(ledger)], parse_lines(content)
+    for line in lines:
         named = line["path"] if line["type"] == "recording.started" else ""
         if recording := recording_path(ledger, str(named)):
             found += [recording.with_suffix(PEAKS), recording]
-    if not content:  # it cannot be decrypted: the recording usually has its name
+    if not lines or lines[0]["type"] != "call.offered":
+        # It cannot be decrypted, or was cut: the recording usually has its name.
         found += [ledger.with_suffix(PEAKS), ledger.with_suffix(".wav")]
     found += ledger.parent.glob(f".{glob.escape(ledger.stem)}.*")  # left by a killed writer
     found += open_calls.files_of(directory, ledger)  # left by a killed engine

@@ -6,10 +6,13 @@ of another version is deleted and made anew: it holds nothing that the ledgers d
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import socket
 import sqlite3
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +32,12 @@ from cordboard.history.tables import CALLS, FACTS, METADATA, UNSCRUBBED, VERSION
 
 LOCK_SECONDS = 30.0
 """Longest wait of a writer for another one (SQLite)."""
+CONNECT_SECONDS = 10.0
+"""Longest wait for a connection to PostgreSQL."""
+_GONE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+"""Options of a connection to PostgreSQL, in seconds, the last one in ms: a server whose machine is
+silent for 25 s is gone. By default that takes 16 minutes to hours, in which threads of the engine
+wait."""
 _WRITES = "cordboard_writes"
 _CREATE, _SCRUB = 7204719, 7204720
 """Advisory locks of PostgreSQL."""
@@ -51,6 +60,8 @@ class IndexDatabase:
         self.key = b""
         """Random bytes of the index itself, which sign its cursors."""
         self._engine: Engine | None = None
+        self._owner = ""
+        """Identity of our directory of calls, of which the rows in PostgreSQL are."""
         self._inode = 0
         self._damage = ""
         """Damage that a reader has met; the writer may never look there."""
@@ -91,6 +102,7 @@ class IndexDatabase:
             if anew or not self._is_ready(engine):
                 self._create(engine, anew=anew, take_over=take_over)
             self._read_key(engine)
+            self._owner = self._identity() if self.path is None else ""
         except BaseException:
             engine.dispose()
             raise
@@ -141,7 +153,16 @@ class IndexDatabase:
         with understood(), _transaction(engine) as connection:
             if self.path is None:
                 _lock_writers(connection)
+                self._check_ours(connection)
             yield connection
+
+    def _check_ours(self, connection: Connection) -> None:
+        """Raise `IndexUnavailable` if the tables, or our rows in them, are those of others by now:
+        a pass takes a while, and other engines may have made them anew since `open`."""
+        version = connection.scalar(select(FACTS.c.value).where(FACTS.c.name == "version"))
+        owner = claims.claim_of(connection, self.node).partition(" ")[0]
+        if (version, owner) != (VERSION, self._owner):
+            raise IndexUnavailable("the index of calls was made anew by another engine")
 
     @contextmanager
     def scrubbing(self) -> Iterator[None]:
@@ -315,11 +336,41 @@ def _check_url(url: str) -> None:
 def _postgres(url: str) -> Engine:
     try:
         parts = make_url(url).set(drivername="postgresql+pg8000")
-        return create_engine(parts, pool_pre_ping=True)
+        engine = create_engine(parts, pool_pre_ping=True)
     except ModuleNotFoundError:
         raise ExtraMissing(
             "calls.index.database needs the extra `postgres`: pip install cordboard[postgres]"
         ) from None
+    event.listen(engine, "do_connect", _connect_postgres)
+    return engine
+
+
+def _connect_postgres(
+    dialect: Any, _record: object, _arguments: object, parameters: dict[str, Any]
+) -> Any:
+    """Connect by a socket that notices that the server's machine is gone. A server that works, or
+    waits for a lock, may take its time."""
+    if "unix_sock" in parameters:
+        return None  # as usual
+    address = parameters.get("host", "localhost"), parameters.get("port", 5432)
+    try:
+        connected = socket.create_connection(address, CONNECT_SECONDS)
+    except OSError as error:
+        host, port = address
+        raise IndexUnavailable(
+            f"the index of calls cannot be used: no connection to {host}:{port} "
+            f"({error.strerror or error})"
+        ) from None
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _GONE.items():
+        if hasattr(socket, name):  # not on every system
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    try:
+        return dialect.loaded_dbapi.Connection(**parameters, sock=connected)
+    except BaseException:
+        connected.close()
+        raise
 
 
 def _delete(path: Path) -> None:
@@ -341,6 +392,7 @@ def _on_begin(connection: Connection) -> None:
 
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NETWORK = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 
 
 @contextmanager
@@ -349,10 +401,24 @@ def understood() -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
-        origin = error.orig if isinstance(error, DBAPIError) else error
+        origin = (error.orig or error) if isinstance(error, DBAPIError) else error
         code = getattr(origin, "sqlite_errorcode", 0) & 0xFF
         missing = "no such table" in str(origin)
-        reason = (str(origin) or type(error).__name__).splitlines()[0]
+        reason = (_words_of(origin) or type(error).__name__).splitlines()[0]
         if code in _DAMAGED or missing:
             raise IndexDamaged(f"the index of calls is damaged: {reason}") from None
         raise IndexUnavailable(f"the index of calls cannot be used: {reason}") from None
+    except OSError as error:  # the driver of PostgreSQL lets some through, as they are
+        of_network = isinstance(error, (ConnectionError, TimeoutError, ssl.SSLError))
+        if not of_network and error.errno not in _NETWORK:
+            raise
+        raise IndexUnavailable(
+            f"the index of calls cannot be used: {error.strerror or error}"
+        ) from None
+
+
+def _words_of(error: BaseException) -> str:
+    """Return the words of an error. PostgreSQL's have fields: `M` is the sentence, and others, such
+    as `D`, name the values of rows."""
+    fields = error.args[0] if error.args else ""
+    return str(fields.get("M", "")) if isinstance(fields, dict) else str(error)

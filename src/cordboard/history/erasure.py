@@ -14,6 +14,7 @@ import glob
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -255,11 +256,11 @@ class Erasure:
         deleted does not keep the others from it: the proof says what is left, and the indexer tries
         again. If only the index cannot be changed, the proof says so. Raises `HistoryError` and
         `OSError` before anything is erased, and if the proof cannot be written."""
-        contents = {path: self._content(path) for path in plan.ledgers if path.exists()}
+        ledgers = [path for path in plan.ledgers if path.exists()]
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        refused = self._enlist(plan, contents, now)
+        refused = self._enlist(plan, ledgers, now)
         failed = [path for path in refused if not self._blanked(path, plan)]
-        calls = tuple(self._erased(path, content) for path, content in contents.items())
+        calls = tuple(map(self._erased, ledgers))
         unread = tuple(hash_of(key_of(Path(file), Path(file).stem)) for file in plan.unreadable)
         keys_away = any(call.key for call in calls)
         removed_from = _FROM_FILES + (() if keys_away else _KEYS)
@@ -296,15 +297,10 @@ class Erasure:
         certificate.keep(self._directory)
         return certificate
 
-    def _enlist(self, plan: ErasurePlan, contents: Mapping[Path, bytes], now: str) -> set[Path]:
+    def _enlist(self, plan: ErasurePlan, ledgers: Iterable[Path], now: str) -> set[Path]:
         """Put the calls on the list of erased ones; return the files of refused offers among
         them."""
-        calls = {
-            key_of(path, path.stem): milliseconds(_history(path, content).started_at)
-            if content
-            else _written_ms(path)
-            for path, content in contents.items()
-        }
+        calls = {key_of(path, path.stem): self._started_ms(path) for path in ledgers}
         refused: set[Path] = set()
         for path in self._refused_files() if plan.refused else ():
             for line in refused_offers(path, lambda line: line.get("call_id") in plan.refused):
@@ -313,6 +309,12 @@ class Erasure:
         if calls:
             ErasedCalls(self._directory).add(calls, now)
         return refused
+
+    def _started_ms(self, ledger: Path) -> int:
+        content = self._content(ledger)
+        if not content:
+            return _written_ms(ledger)
+        return milliseconds(_history(ledger, content).started_at)
 
     def _blanked(self, path: Path, plan: ErasurePlan) -> bool:
         """Overwrite the lines of refused offers in a file; False if that fails."""
@@ -323,12 +325,15 @@ class Erasure:
             return False
         return True
 
-    def _erased(self, path: Path, content: bytes) -> ErasedCall:
+    def _erased(self, path: Path) -> ErasedCall:
         """Delete the files of a call; return what was deleted, and why not all."""
         deleted: list[DeletedFile] = []
         left = key = ""
+        content = b""
         try:
             key = key_of_file(path)
+            with suppress(FileNotFoundError):  # the indexer has found it on the list before us
+                content = self._content(path)
             deleted.extend(delete_call(self._directory, path, content, self._vault))
         except OSError as error:
             log.error("call_not_erased", call=path.stem, error=str(error))

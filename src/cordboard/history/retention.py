@@ -23,7 +23,9 @@ from cordboard.privacy.sealed_file import PLAIN, Vault, head_of
 
 log = structlog.get_logger()
 
-_FIRST_LINES = ("call.offered", "call.refused", "call.erased")
+_FIRST_LINES = ("call.offered", "call.refused", "call.erased", "ledger.gap")
+"""With a gap begins the ledger of a call whose engine was killed before its first line was
+whole."""
 
 
 def sweep_ledgers(

@@ -90,13 +90,18 @@ def is_zone(name: str) -> bool:
 
 
 def open_zones(zones: Iterable[str], hours: CallingHours, now: float) -> list[str]:
-    """Return the zones in which people may be called at this Unix time."""
+    """Return the zones in which people may be called at this Unix time; none that this machine does
+    not know: the list may be from another one."""
     moment = datetime.fromtimestamp(now, UTC)
-    return [zone for zone in zones if hours.allow(moment.astimezone(ZoneInfo(zone)))]
+    return [
+        zone for zone in zones if is_zone(zone) and hours.allow(moment.astimezone(ZoneInfo(zone)))
+    ]
 
 
 def closed_text(zones: list[str], hours: str, days: str, now: float) -> str:
     """Return the words for people of these zones, of whom none may be called at this Unix time."""
+    if unknown := [zone for zone in zones if not is_zone(zone)]:
+        return f"this machine does not know the time zone {unknown[0]}"
     moment = datetime.fromtimestamp(now, UTC).astimezone(ZoneInfo(zones[0]))
     others = f" and {len(zones) - 1} other zones" if len(zones) > 1 else ""
     there = f"{zones[0]}, {DAYS[moment.weekday()]} {moment:%H:%M}"

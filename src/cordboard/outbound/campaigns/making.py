@@ -6,8 +6,9 @@ The terminal and the admin port do it by these functions alone.
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -62,8 +63,15 @@ def make_campaign(
         found = _whole(read_rows(lines, variables, Policy(config.firewall).dialled, zone), broken)
         first = [*islice(found, 1)]  # a list without a head is refused before there is a campaign
         campaign = store.add(name, settings)
-        for twice in store.add_people(campaign, chain(first, found)):
-            broken(BrokenLine(twice.line, "the number is there already"))
+        try:
+            for twice in store.add_people(campaign, chain(first, found)):
+                broken(BrokenLine(twice.line, "the number is there already"))
+        except BaseException as error:  # also when a person interrupts the command
+            with suppress(sqlite3.Error):
+                store.discard(campaign)
+            if not isinstance(error, sqlite3.Error):
+                raise
+            raise CampaignRefused(f"the campaigns' file {path} cannot be used: {error}") from error
         return CampaignMade(sum(store.status(name)[0]["people"].values()), left_out)
 
 

@@ -179,6 +179,12 @@ class CampaignStore:
             raise CampaignRefused(f"there is a campaign {name!r} already", "name") from None
         return int(made.lastrowid or 0)
 
+    def discard(self, campaign: int) -> None:
+        """Delete a campaign with its people."""
+        while self._delete("campaign = ?", campaign) == BATCH:
+            pass
+        self._db.execute("DELETE FROM campaign WHERE id = ?", (campaign,))
+
     def add_people(self, campaign: int, rows: Iterable[Row]) -> Iterator[Row]:
         """Add people, in transactions of `BATCH`; yield the rows whose number is there already."""
         batch: list[Row] = []
@@ -252,15 +258,19 @@ class CampaignStore:
         settled = BATCH
         while settled == BATCH:
             with self._transaction():
-                settled = self._db.execute(
-                    "UPDATE person SET state = 'done', call_id = coalesce("
-                    "(SELECT call_id FROM attempt WHERE attempt.call_id = person.call_id), ''),"
-                    " outcome = iif(attempts, outcome, 'not_called'),"
-                    " reason = iif(attempts, reason, 'campaign_cancelled')"
-                    " WHERE id IN (SELECT id FROM person WHERE campaign = ?"
-                    " AND state IN ('pending', 'claimed') LIMIT ?)",
-                    (campaign["id"], BATCH),
-                ).rowcount
+                settled = self._settle_waiting(campaign["id"])
+
+    def _settle_waiting(self, campaign: int) -> int:
+        """Settle up to `BATCH` people who wait for a call of a cancelled campaign."""
+        return self._db.execute(
+            "UPDATE person SET state = 'done', call_id = coalesce("
+            "(SELECT call_id FROM attempt WHERE attempt.call_id = person.call_id), ''),"
+            " outcome = iif(attempts, outcome, 'not_called'),"
+            " reason = iif(attempts, reason, 'campaign_cancelled')"
+            " WHERE id IN (SELECT id FROM person WHERE campaign = ?"
+            " AND state IN ('pending', 'claimed') LIMIT ?)",
+            (campaign, BATCH),
+        ).rowcount
 
     def block(self, numbers: Iterable[str]) -> int:
         """Add numbers to the do-not-call list; return how many are new."""
@@ -526,8 +536,15 @@ class CampaignStore:
 
     def begin(self, call_id: str, elsewhere: int = 0) -> bool:
         """Write that a claimed person is being called. False if they are claimed no more, or are on
-        the do-not-call list. `elsewhere`: attempts so far that other engines know of."""
+        the do-not-call list, or their campaign does not run any more. `elsewhere`: attempts so far
+        that other engines know of."""
         with self._transaction():
+            self._db.execute(
+                "UPDATE person SET state = 'pending', call_id = ''"
+                " WHERE call_id = ? AND state = 'claimed'"
+                " AND campaign IN (SELECT id FROM campaign WHERE state != 'running')",
+                (call_id,),
+            )
             self._db.execute(
                 "UPDATE person SET state = 'done', outcome = 'refused', reason = 'do_not_call'"
                 " WHERE call_id = ? AND state = 'claimed'"
@@ -569,12 +586,19 @@ class CampaignStore:
             if why:
                 self._note(call_id, "waits = ?", why)
             self._db.execute("DELETE FROM attempt WHERE call_id = ?", (call_id,))
+            cancelled = self._db.execute(
+                "SELECT campaign.id FROM person JOIN campaign ON campaign.id = person.campaign"
+                " WHERE call_id = ? AND campaign.state = 'cancelled'",
+                (call_id,),
+            ).fetchone()
             self._db.execute(
                 "UPDATE person SET state = 'pending', not_before = ?, call_id = '',"
                 " attempts = attempts - (state = 'dialling')"
                 " WHERE call_id = ? AND state IN ('claimed', 'dialling')",
                 (now + seconds, call_id),
             )
+            if cancelled is not None:  # meanwhile
+                self._settle_waiting(cancelled["id"])
 
     def finish(self, result: OutboundResult, now: float) -> None:
         """Write how an attempt ended, and whether there is another one."""
@@ -626,9 +650,7 @@ class CampaignStore:
             (before,),
         ).fetchall()
         for row in old:
-            while self._delete("campaign = ?", row["id"]) == BATCH:
-                pass
-            self._db.execute("DELETE FROM campaign WHERE id = ?", (row["id"],))
+            self.discard(row["id"])
         called = "state = 'done' AND not_before < ? AND campaign IN (SELECT id FROM campaign"
         while self._delete(f"{called} WHERE {_IS_PROMISED})", before) == BATCH:
             pass
