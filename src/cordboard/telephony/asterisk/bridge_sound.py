@@ -2,8 +2,8 @@
 
 With the third channel Asterisk turns a bridge of two into a `softmix`, and now and then it sends
 one of the phones not one packet more, until that phone enters the bridge anew. Measured on 22.10.1:
-8 of 1,440 times from `simple_bridge`, also from `native_rtp`, and always where the agent's media is
-RTP.
+8 of some 1,700 times from `simple_bridge`, also from `native_rtp`, and always where the agent's
+media is RTP; none of 720 times with this module. The agent's own media lost nothing in some 800.
 """
 
 from __future__ import annotations
