@@ -106,6 +106,17 @@ async def test_who_expects_a_call_gets_its_connection_and_no_offer_is_made(port)
     peer.writer.close()
 
 
+async def test_silence_is_sent_as_soon_as_the_connection_is_named(port):
+    """Asterisk holds locks while it waits for the first frame, before the call has the media."""
+    expected = port.server.expect()
+    peer = await Peer.connect(port, expected.uuid)
+    assert await peer.read(2) == [Audio(8000, bytes(320))] * 2
+    media = await expected.connection
+    media.claim(lambda _: None)
+    assert await peer.read(2) == [Audio(8000, bytes(320))] * 2
+    peer.writer.close()
+
+
 async def test_sound_in_the_same_segment_as_the_name_has_the_format_that_was_agreed(port):
     expected = port.server.expect(SLIN_16K)
     sound = audiosocket.encode_audio(bytes(640), 16_000)

@@ -82,6 +82,7 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
         self._heard_at = self._loop.time()
         self._arrivals = ArrivalMeter(self._heard_at)
         self._stalled_at: float | None = None
+        self._begun = False
         self.peer = ("", 0)
         """Address and port of the other end."""
         self.own_address = ""
@@ -118,16 +119,27 @@ class AudioSocketMedia(PacedMedia, asyncio.Protocol):
         self._header = _header(audio_format)
         self._outgoing = OutgoingAudio(audio_format)
 
+    def begin(self) -> None:
+        """Send silence from now on.
+
+        Before the channel is put into a bridge: `ast_audiosocket_receive_frame_with_hangup`
+        (res_audiosocket.c, 22.10.1) waits for a frame with the channel's lock held, and in 1 of
+        some 200 private sounds it waited from the moment in which that channel entered. The other
+        channel, and all requests behind it, then waited too, until the sound was given up.
+        """
+        if self.connected and not self._begun:
+            self._begun = True
+            self._pacer.register(self, self._pacer_failed)
+
     def claim(self, on_lost: Callable[[str], None]) -> None:
-        """Take the connection for a call. From now on it sends silence.
+        """Take the connection for a call, and `begin`.
 
         `on_lost(problem)` is called when the connection is lost (empty text: Asterisk simply closed
         it); the callback finds the reason for the call and passes it to `end`.
         """
         self._on_lost = on_lost
-        if self.connected:
-            self._pacer.register(self, self._pacer_failed)
-        else:
+        self.begin()
+        if not self.connected:
             on_lost(self.problem)
 
     def take_key(self, key: str) -> None:

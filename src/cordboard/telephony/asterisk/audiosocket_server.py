@@ -300,6 +300,7 @@ class AudioSocketServer:
             self._taken.add(uuid)
             self._live.add(media)
             media.carry(expected.format)  # now: sound may follow in the very same segment
+            media.begin()
             expected.connection.set_result(media)
         elif (reason := self._why_not(uuid)) is not None:
             self._turn_away(media, reason)
