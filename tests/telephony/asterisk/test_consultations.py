@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,6 +17,7 @@ from cordboard.calls.offer import (
     TransferTarget,
 )
 from cordboard.errors import LineError, PartyUnreachable
+from cordboard.telephony.asterisk.ari import AriClient
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.sip import SipPhone
@@ -119,6 +121,40 @@ async def test_the_human_sees_the_caller_and_both_are_heard_by_the_media_that_fo
         await leg.close()
         await there.ended()
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
+        await board.exchange.idle()
+        await assert_line_clean(asterisk)
+
+
+async def test_the_human_leaves_the_room_of_a_private_sound_before_it_is_removed(
+    asterisk, open_board, human, bursts, monkeypatch
+):
+    """Asterisk leaves a phone outside for good that enters a bridge while its own is removed."""
+    async with open_board(asterisk) as board, SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("agent"))
+        echo = await board.exchange.next_up()
+        seen: list[PartyEvent] = []
+        leg, there = await rings(echo.offer.control, seen, human)
+        there.answer()
+        await until(lambda: PartyAnswered() in seen)
+        asked: list[str] = []
+        request = AriClient.request
+
+        async def recorded(ari: AriClient, method: str, path: str, *args: Any, **query: str) -> Any:
+            asked.append(f"{method} {path} {query.get('channel', '')}".rstrip())
+            return await request(ari, method, path, *args, **query)
+
+        monkeypatch.setattr(AriClient, "request", recorded)
+        async with leg.aside():
+            pass
+        room = f"bridges/{leg.channel_id}-room1"
+        left = asked.index(f"POST {room}/removeChannel {leg.channel_id}")
+        assert left < asked.index(f"DELETE {room}")
+        await leg.brief()
+        there.say(bursts())
+        await there.hear_speech()
+        await leg.back()
+        await leg.close()
+        call.hangup()
         await board.exchange.idle()
         await assert_line_clean(asterisk)
 

@@ -14,6 +14,7 @@ of its bridge go on hearing each other without a gap.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 
 from cordboard.audio.format import SLIN_8K
@@ -42,6 +43,8 @@ class AsteriskAside:
         self._media_entered = asyncio.Event()
         self._whisper_entered = asyncio.Event()
         self._media: LineMedia | None = None
+        self._in_room = False
+        """The party is in a bridge of its own for this sound."""
         self._over = False
         """The party is gone."""
 
@@ -81,6 +84,7 @@ class AsteriskAside:
         entered = self._media_entered
         await open_media_channel(caller.ari, caller.app, self.media_id, arrival, entered)
         if not bridge:
+            self._in_room = not bridged
             channels += f",{await self._whisperer() if bridged else self._channel_id}"
         await caller.ari.request("POST", f"bridges/{room}/addChannel", channel=channels)
         media = self._media = await arrival.media()
@@ -116,9 +120,20 @@ class AsteriskAside:
     async def _close(self) -> None:
         remove = self._caller.remove
         await together(
+            self._leave_room,
             partial(remove, f"channels/{self.media_id}"),
             partial(remove, f"channels/{self.whisper_id}"),
             partial(remove, f"bridges/{self.room_id}"),
         )
         if self._media is not None:
             await self._media.close()
+
+    async def _leave_room(self) -> None:
+        """Have the party leave before the room is removed. Otherwise Asterisk (22.10.1) may leave
+        them outside the bridge that they enter next, though it says that they are in it: 2 of some
+        3,100 times on a busy machine."""
+        if not self._in_room:
+            return
+        path = f"bridges/{self.room_id}/removeChannel"
+        with contextlib.suppress(AsteriskError):  # they have hung up, or the room is removed later
+            await self._caller.ari.request("POST", path, channel=self._channel_id)
