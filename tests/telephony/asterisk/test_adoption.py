@@ -29,6 +29,8 @@ from cordboard.errors import (
     LineUnsupported,
     MediaError,
 )
+from cordboard.telephony.asterisk.ari_messages import Event
+from cordboard.telephony.asterisk.control import AsteriskLine
 from cordboard.telephony.asterisk.instance import revoke
 from cordboard.telephony.asterisk.shared import KeptCall
 from cordboard_testkit.asterisk import AsteriskInstance
@@ -289,6 +291,39 @@ async def test_music_of_the_old_engine_ends(shared, open_board, bursts, music):
         await call.hear_silence(1_500)
         call.say(bursts())
         await call.hear_speech()
+        call.hangup()
+        await other.exchange.idle()
+        await board.exchange.idle()
+    await assert_line_clean(shared)
+
+
+async def test_the_caller_leaves_the_old_bridge_before_its_engine_removes_it(
+    shared, open_board, monkeypatch
+):
+    """Asterisk leaves a caller outside for good who enters a bridge while theirs is removed."""
+    told = []
+    handle = AsteriskLine.handle
+
+    def handled(line: AsteriskLine, event: Event, channel_id: str) -> None:
+        if line.bridge_id.startswith(f"cordboard-cordboard-{FIRST}-") and (
+            channel_id == line.channel_id
+        ):
+            told.append(event.type)
+        handle(line, event, channel_id)
+
+    monkeypatch.setattr(AsteriskLine, "handle", handled)
+    async with (
+        open_board(shared, instance=FIRST) as board,
+        open_board(shared, instance=SECOND) as other,
+        SipPhone() as phone,
+    ):
+        call = await phone.call(shared.sip_uri("first"))
+        echo = await board.exchange.next_up()
+        [line] = board.source.lines
+        await other.source.adopt(KeptCall(echo.offer.call_id, FIRST, line.channel_id))
+        await other.exchange.next_up()
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "handed_over"
+        assert told.index("ChannelLeftBridge") < told.index("StasisEnd")
         call.hangup()
         await other.exchange.idle()
         await board.exchange.idle()

@@ -11,6 +11,7 @@ import pytest
 
 from cordboard.calls.offer import TransferTarget
 from cordboard.errors import TransferFailed
+from cordboard.telephony.asterisk.way_back import OUTSIDE_SECONDS
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import PATIENCE
@@ -98,6 +99,26 @@ async def test_a_call_goes_on_while_the_connection_is_broken(asterisk, open_boar
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "caller_hangup"
         await board.exchange.idle()
         await assert_line_clean(asterisk)
+
+
+async def test_a_caller_whom_an_operator_kicks_out_of_the_bridge_is_back_soon(
+    asterisk, open_board, bursts
+):
+    async with open_board(asterisk) as board, SipPhone() as phone:
+        call = await phone.call(asterisk.sip_uri("agent"))
+        echo = await board.exchange.next_up()
+        call.say(bursts())
+        await call.hear_speech()
+        [line] = board.source.lines
+        [channel] = [each for each in await asterisk.channels() if each.startswith("PJSIP/")]
+        await asterisk.cli(f"bridge kick {line.bridge_id} {channel}")
+        await call.hear_silence(int(OUTSIDE_SECONDS * 2_000))
+        call.say(bursts())
+        await call.hear_speech()
+        assert not echo.ended.done()
+        call.hangup()
+        await board.exchange.idle()
+    await assert_line_clean(asterisk)
 
 
 async def test_a_caller_who_hung_up_during_the_break_is_noticed_after_it(asterisk, open_board):

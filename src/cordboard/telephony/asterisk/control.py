@@ -36,6 +36,7 @@ from cordboard.telephony.asterisk.guest import AsteriskGuest
 from cordboard.telephony.asterisk.media_channel import open_media_channel
 from cordboard.telephony.asterisk.media_path import LineMedia, MediaArrival, MediaPath
 from cordboard.telephony.asterisk.second_leg import AsteriskLeg
+from cordboard.telephony.asterisk.way_back import WayBack
 from cordboard.telephony.line_media import IDLE_SECONDS, Ending
 
 log = structlog.get_logger()
@@ -140,6 +141,9 @@ class AsteriskLine:
         self._caller = (channel.caller_name, channel.caller_number)
         self._leg: AsteriskLeg | None = None
         self._guest: AsteriskGuest | None = None
+        self._way_back = WayBack(
+            self.bridge_id, self._belongs_here, partial(self._enter, channel.id)
+        )
         self._parties = 0
         """Number of the phones that were called besides the caller's."""
         self._gone: Ending | None = None
@@ -195,6 +199,8 @@ class AsteriskLine:
         elif event.type in ("ChannelHold", "ChannelUnhold"):
             self._holds = event.type == "ChannelHold"
             self._place_changed()
+        elif event.type in ("ChannelLeftBridge", "ChannelEnteredBridge"):
+            self._way_back.handle(event)
         elif event.type == "StasisEnd":
             self._leave_application()
 
@@ -298,6 +304,11 @@ class AsteriskLine:
     @property
     def _is_with_agent(self) -> bool:
         return self._leg is None and self._away is None
+
+    def _belongs_here(self) -> bool:
+        """True while the caller is to be in the agent's bridge."""
+        goes = self._hanging_up or self._sent_on or self._ended.done() or self._asking is not None
+        return self._is_with_agent and not goes
 
     @property
     def _is_away(self) -> bool:
@@ -725,6 +736,7 @@ class AsteriskLine:
         await asyncio.shield(self._releasing)
 
     async def _release(self) -> None:
+        self._way_back.close()
         if self._verdict is not None:
             self._verdict.cancel()
         for asking in (self._asking, self._judging):

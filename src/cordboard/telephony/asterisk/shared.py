@@ -215,22 +215,33 @@ class SharedAsterisk:
 
     async def move_here(self, kept: KeptCall) -> None:
         """Move the caller to our application, without what their engine played to them in place of
-        its sound: it would go on. Raises `LineGone` and `AsteriskError`."""
+        its sound: it would go on. Raises `LineGone` and `AsteriskError`.
+
+        They leave their bridge first. If it is removed, by their engine or by us, in the moment in
+        which they enter another one, Asterisk answers that they are in it and leaves them outside
+        for good: 4 of some 3,400 times on 22.10.1, with ten callers a second.
+        """
         app = self.instance.app_of(kept.instance)
+        listed = await self._look()
+        bridges = [each["id"] for each in listed.bridges if kept.channel_id in each["channels"]]
         # Sent at once: Asterisk handles the requests of one websocket in order. A move has to wait
         # until a tone has ended.
         await asyncio.gather(
-            self._stop(f"playbacks/{quote(ringback_id(app, kept.call_id))}"),
-            self._stop(f"channels/{quote(kept.channel_id)}/moh"),
+            self._undo("DELETE", f"playbacks/{quote(ringback_id(app, kept.call_id))}"),
+            self._undo("DELETE", f"channels/{quote(kept.channel_id)}/moh"),
+            *(
+                self._undo("POST", f"bridges/{quote(each)}/removeChannel", channel=kept.channel_id)
+                for each in bridges
+            ),
             self._move(kept.channel_id),
         )
 
-    async def _stop(self, path: str) -> None:
+    async def _undo(self, method: str, path: str, **query: str) -> None:
         try:
-            await self._ari.request("DELETE", path)
+            await self._ari.request(method, path, **query)
         except AsteriskError as error:
             if error.status == 0:
-                raise  # else nothing played, or the caller has gone, as the move will show
+                raise  # else it was undone before, or the caller has gone, as the move will show
 
     async def _move(self, channel_id: str) -> None:
         """Move a channel to our application. Asterisk answers before it has done so, and also when
