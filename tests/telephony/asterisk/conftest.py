@@ -20,7 +20,7 @@ from cordboard.calls.offer import Media, Offer
 from cordboard.config.schema import Asterisk, AudioSocket
 from cordboard.errors import LineGone, MediaError
 from cordboard.telephony.asterisk import caller_side, rtp_media, rtp_path
-from cordboard.telephony.asterisk.ari import AriState
+from cordboard.telephony.asterisk.ari import AriClient, AriState
 from cordboard.telephony.asterisk.audiosocket_path import AudioSocketPath
 from cordboard.telephony.asterisk.audiosocket_server import AudioSocketServer
 from cordboard.telephony.asterisk.instance import Instance
@@ -246,3 +246,17 @@ def bursts() -> Callable[..., Samples]:
         return sound
 
     return make
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests to Asterisk, in their order: `METHOD path` and the channel of the query."""
+    asked: list[str] = []
+    request = AriClient.request
+
+    async def recorded(ari: AriClient, method: str, path: str, *args: Any, **query: str) -> Any:
+        asked.append(f"{method} {path} {query.get('channel', '')}".rstrip())
+        return await request(ari, method, path, *args, **query)
+
+    monkeypatch.setattr(AriClient, "request", recorded)
+    return asked

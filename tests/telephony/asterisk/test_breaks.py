@@ -151,12 +151,15 @@ async def test_a_hangup_during_the_break_is_done_after_it(asterisk, open_board):
         await board.exchange.idle()
 
 
-async def test_a_new_engine_serves_the_callers_that_the_old_one_left(asterisk, open_board, bursts):
+async def test_a_new_engine_serves_the_callers_that_the_old_one_left(
+    asterisk, open_board, bursts, asked
+):
     """The old one was killed: its bridge and media channel go, its caller is offered again."""
     async with SipPhone() as phone:
         async with Cable(asterisk) as cable, open_board(cable) as old:
             call = await phone.call(asterisk.sip_uri("agent"))
             echo = await old.exchange.next_up()
+            [line] = old.source.lines
             await cable.pull()
             await old.disconnected()
             echo.ended.set_result("transferred")  # nothing is hung up
@@ -166,6 +169,9 @@ async def test_a_new_engine_serves_the_callers_that_the_old_one_left(asterisk, o
         async with open_board(asterisk) as board:
             await board.exchange.next_up()
             assert len(await asterisk.bridges()) == 1
+            left = asked.index(f"POST bridges/{line.bridge_id}/removeChannel {line.channel_id}")
+            removed = len(asked) - 1 - asked[::-1].index(f"DELETE bridges/{line.bridge_id}")
+            assert left < removed, "the caller may be left outside the next bridge otherwise"
             call.say(bursts())
             await call.hear_speech()
             call.hangup()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -17,7 +16,6 @@ from cordboard.calls.offer import (
     TransferTarget,
 )
 from cordboard.errors import LineError, PartyUnreachable
-from cordboard.telephony.asterisk.ari import AriClient
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import PATIENCE, until
 from cordboard_testkit.sip import SipPhone
@@ -126,7 +124,7 @@ async def test_the_human_sees_the_caller_and_both_are_heard_by_the_media_that_fo
 
 
 async def test_the_human_leaves_the_room_of_a_private_sound_before_it_is_removed(
-    asterisk, open_board, human, bursts, monkeypatch
+    asterisk, open_board, human, bursts, asked
 ):
     """Asterisk leaves a phone outside for good that enters a bridge while its own is removed."""
     async with open_board(asterisk) as board, SipPhone() as phone:
@@ -136,14 +134,6 @@ async def test_the_human_leaves_the_room_of_a_private_sound_before_it_is_removed
         leg, there = await rings(echo.offer.control, seen, human)
         there.answer()
         await until(lambda: PartyAnswered() in seen)
-        asked: list[str] = []
-        request = AriClient.request
-
-        async def recorded(ari: AriClient, method: str, path: str, *args: Any, **query: str) -> Any:
-            asked.append(f"{method} {path} {query.get('channel', '')}".rstrip())
-            return await request(ari, method, path, *args, **query)
-
-        monkeypatch.setattr(AriClient, "request", recorded)
         async with leg.aside():
             pass
         room = f"bridges/{leg.channel_id}-room1"

@@ -12,7 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -520,7 +529,7 @@ class AsteriskSource:
         )  # a caller whom we wanted to hang up may have been taken
         await asyncio.gather(
             *(self._remove(f"channels/{key}") for key in present if self._orphan(key)),
-            *(self._remove(f"bridges/{b['id']}") for b in bridges if self._orphan(b["id"])),
+            *(self._remove_bridge(each) for each in bridges if self._orphan(each["id"])),
             *(self._remove(f"channels/{k}") for k in removable if f"channels/{k}" in stranded),
         )
         self._stranded -= stranded
@@ -544,6 +553,15 @@ class AsteriskSource:
         if not self._made_here.fullmatch(key):
             return False
         return not any(line.owns(key) for line in self.lines)
+
+    async def _remove_bridge(self, bridge: Mapping[str, Any]) -> None:
+        """Remove a bridge of ours, its callers first: see `SharedAsterisk.move_here`."""
+        path = f"bridges/{bridge['id']}"
+        for channel in bridge["channels"]:
+            if not self._made_here.fullmatch(channel):
+                with contextlib.suppress(AsteriskError):  # they have hung up, or it breaks again
+                    await self._ari.request("POST", f"{path}/removeChannel", channel=channel)
+        await self._remove(path)
 
     async def _remove(self, path: str) -> None:
         try:
