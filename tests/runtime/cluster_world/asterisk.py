@@ -270,9 +270,16 @@ class Asterisk:
         channel.app = app
         self._tell(app, "StasisStart", channel, args=arguments or [])
 
+    def _place(self, channel: Channel, bridge: str) -> None:
+        """Put a channel into a bridge; empty: into none."""
+        before, channel.bridge = channel.bridge, bridge
+        for kind, each in (("ChannelLeftBridge", before), ("ChannelEnteredBridge", bridge)):
+            if each and channel.app:
+                self._tell(channel.app, kind, channel, bridge={"id": each})
+
     def leave(self, channel: Channel) -> None:
         """Leave bridge and application."""
-        channel.bridge = ""
+        self._place(channel, "")
         app, channel.app = channel.app, ""
         if app:
             self._tell(app, "StasisEnd", channel)
@@ -429,13 +436,23 @@ class Asterisk:
         if name not in self.bridges:
             raise Refused(404, "Bridge not found")
         if command:
-            self._in_stasis(query["channel"], 422).bridge = name
-            return None
+            return self._change_bridge(command[0], name, query["channel"])
         self.bridges.discard(name)
         for channel in self.channels.values():
             if channel.bridge == name:
-                channel.bridge = ""
+                self._place(channel, "")
         return None
+
+    def _change_bridge(self, command: str, bridge: str, name: str) -> None:
+        if name not in self.channels:
+            raise Refused(400, "Channel not found")
+        channel = self._in_stasis(name, 422)
+        if command == "addChannel":
+            self._place(channel, bridge)
+        elif channel.bridge != bridge:
+            raise Refused(422, "Channel not in this bridge")
+        else:
+            self._place(channel, "")
 
     def _change_user(self, method: str, name: str, body: Any) -> None:
         if method == "PUT":
@@ -484,8 +501,8 @@ class Asterisk:
     def _move(self, name: str, app: str, arguments: str) -> None:
         channel = self.channels.get(name)
         if channel is not None and channel.app and app in self.wires:
-            self.leave(channel)
-            self._enter(channel, app, [arguments])
+            self._tell(channel.app, "StasisEnd", channel)
+            self._enter(channel, app, [arguments])  # its bridge stays the same
 
     def _continue(self, channel: Channel) -> None:
         self.leave(channel)

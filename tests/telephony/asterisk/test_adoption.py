@@ -22,6 +22,7 @@ from cordboard.calls.offer import RINGBACK, TransferTarget
 from cordboard.calls.outbound_order import OutboundOrder
 from cordboard.config.schema import Asterisk
 from cordboard.errors import (
+    AsteriskError,
     CallerEngaged,
     CallerStays,
     LineError,
@@ -32,7 +33,8 @@ from cordboard.errors import (
 from cordboard.telephony.asterisk.ari_messages import Event
 from cordboard.telephony.asterisk.control import AsteriskLine
 from cordboard.telephony.asterisk.instance import revoke
-from cordboard.telephony.asterisk.shared import KeptCall
+from cordboard.telephony.asterisk.shared import KeptCall, SharedAsterisk
+from cordboard.telephony.asterisk.way_back import OUTSIDE_SECONDS
 from cordboard_testkit.asterisk import AsteriskInstance
 from cordboard_testkit.leaks import assert_line_clean
 from cordboard_testkit.patience import PATIENCE, until
@@ -485,7 +487,7 @@ async def test_a_call_is_handed_over_between_living_engines(shared, open_board, 
     await assert_line_clean(shared)
 
 
-async def test_a_caller_stays_until_the_next_engine_is_ready(shared, open_board, bursts):
+async def test_a_caller_stays_until_the_next_engine_is_ready(shared, open_board, bursts, asked):
     """The first attempt is given up before its media open, the second when all but the caller is
     there: they have not noticed. The third takes them, into a bridge that waits for them."""
     async with (
@@ -522,6 +524,7 @@ async def test_a_caller_stays_until_the_next_engine_is_ready(shared, open_board,
             in_bridges.extend(sorted(line.split()[2] for line in lines if line.strip()))
 
         await other.source.adopt(kept, at_once=False, agree=agrees)
+        asked.clear()
         call.say(bursts())
         await call.hear_speech()
         await call.hear_silence()
@@ -529,6 +532,10 @@ async def test_a_caller_stays_until_the_next_engine_is_ready(shared, open_board,
         taken = other.exchange.calls[2]
         media = await taken.offer.media()
         assert in_bridges == ["1", "2"], "the media wait for the caller"
+        new = f"bridges/{other.source.lines[0].bridge_id}/addChannel"
+        entered = asked.index(f"POST {new} {kept.channel_id}")
+        moved = asked.index(f"POST channels/{kept.channel_id}/move")
+        assert entered < moved, "they hear the one engine until they hear the other"
         assert await asyncio.wait_for(echo.ended, PATIENCE) == "handed_over"
         await board.exchange.idle()
         media.write(bursts().astype("<i2").tobytes())
@@ -615,6 +622,36 @@ async def test_a_caller_who_cannot_be_taken_when_it_is_time(shared, open_board, 
             call.hangup()
             await board.exchange.idle()
         await assert_line_clean(shared)
+
+
+async def test_a_caller_who_could_only_enter_the_next_bridge_is_back_soon(
+    shared, open_board, bursts, monkeypatch
+):
+    async def refuses(shared: SharedAsterisk, channel_id: str) -> None:
+        raise AsteriskError("it has no such application", 409)
+
+    async with (
+        open_board(shared, instance=FIRST) as board,
+        open_board(shared, instance=SECOND) as other,
+        SipPhone() as phone,
+    ):
+        other.exchange.answering = False
+        call = await phone.call(shared.sip_uri("first"))
+        echo = await board.exchange.next_up()
+        await other.source.adopt(board.source.shared.record(echo.offer), at_once=False)
+        [waiting] = other.exchange.calls
+        monkeypatch.setattr(SharedAsterisk, "_move", refuses)
+        with pytest.raises(MediaError):
+            await waiting.offer.media()
+        await waiting.offer.control.hangup()
+        await waiting.offer.control.release()
+        await call.hear_silence(int(OUTSIDE_SECONDS * 2_000))
+        call.say(bursts())
+        await call.hear_speech()
+        assert not echo.ended.done()
+        call.hangup()
+        await board.exchange.idle()
+    await assert_line_clean(shared)
 
 
 @pytest.mark.parametrize("doubt", [True, False])

@@ -412,8 +412,8 @@ class AsteriskLine:
         come: Callable[[], Awaitable[None]] | None = None,
     ) -> Media:
         """Answer, and connect the caller's audio with us. `come`, for a caller who is expected:
-        returns once they are in our application. It is awaited when everything else is ready, so
-        that they miss as little sound as possible.
+        returns once they are in our application and in the bridge. It is awaited when everything
+        else is ready, so that they miss as little sound as possible.
 
         Raises LineGone when the caller has hung up; MediaError when Asterisk refuses or the media
         does not come within the path's time; what `come` raises. `release` clears up in every case.
@@ -423,8 +423,7 @@ class AsteriskLine:
             await come()
             try:
                 await self.answer()
-                await self._enter(self.channel_id)
-            except (AsteriskError, LineError) as error:
+            except LineError as error:
                 await self._end_is_told()
                 if self._ended.done() and self._ended.result() == "caller_hangup":
                     raise LineGone("the caller has hung up") from error

@@ -308,7 +308,7 @@ class AsteriskSource:
             if agree is not None:
                 await agree()
             try:
-                await self._take(line, kept)
+                await self._take(line, kept, line.bridge_id)
             except LineGone:
                 raise
             except LineError as error:
@@ -319,10 +319,10 @@ class AsteriskSource:
 
         self._on_offer(complete(kept.offer(line, open_media, self._transport)))
 
-    async def _take(self, line: AsteriskLine, kept: KeptCall) -> None:
-        """Move a caller to our application. Raises `LineError`."""
+    async def _take(self, line: AsteriskLine, kept: KeptCall, bridge: str = "") -> None:
+        """Move a caller to our application, and into this bridge. Raises `LineError`."""
         try:
-            await self.shared.move_here(kept)
+            await self.shared.move_here(kept, bridge)
             await line.entered(
                 MOVE_SECONDS,
                 "the caller has left",
