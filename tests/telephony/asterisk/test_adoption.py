@@ -654,6 +654,34 @@ async def test_a_caller_who_could_only_enter_the_next_bridge_is_back_soon(
     await assert_line_clean(shared)
 
 
+async def test_a_caller_is_not_pulled_back_from_an_engine_that_is_slow_to_move_them(
+    shared, open_board, bursts, monkeypatch
+):
+    move = SharedAsterisk._move
+
+    async def slowly(shared: SharedAsterisk, channel_id: str) -> None:
+        await asyncio.sleep(OUTSIDE_SECONDS * 3)
+        await move(shared, channel_id)
+
+    async with (
+        open_board(shared, instance=FIRST) as board,
+        open_board(shared, instance=SECOND) as other,
+        SipPhone() as phone,
+    ):
+        call = await phone.call(shared.sip_uri("first"))
+        echo = await board.exchange.next_up()
+        monkeypatch.setattr(SharedAsterisk, "_move", slowly)
+        await other.source.adopt(board.source.shared.record(echo.offer), at_once=False)
+        await other.exchange.next_up()
+        assert await asyncio.wait_for(echo.ended, PATIENCE) == "handed_over"
+        await board.exchange.idle()
+        call.say(bursts())
+        await call.hear_speech()
+        call.hangup()
+        await other.exchange.idle()
+    await assert_line_clean(shared)
+
+
 @pytest.mark.parametrize("doubt", [True, False])
 async def test_a_call_that_was_taken_during_a_break_is_not_hung_up(
     shared, open_board, bursts, doubt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from cordboard.errors import AsteriskError
 from cordboard.telephony.asterisk.ari_messages import Event
@@ -11,23 +12,31 @@ from cordboard_testkit.virtual_time import in_virtual_time
 
 
 class Place:
-    """Where one caller is, and where they belong."""
+    """An Asterisk with one caller."""
 
     def __init__(self) -> None:
         self.belongs = True
+        self.bridge = ""
         self.refused = False
         self.brought_back = 0
-        self.way = WayBack("ours", lambda: self.belongs, self._enter)
+        self.way = WayBack(self, "ours", "caller", lambda: self.belongs)  # type: ignore[arg-type]
 
-    async def _enter(self) -> None:
+    async def request(self, method: str, path: str, **query: str) -> list[dict[str, Any]]:
+        if method == "GET":
+            return [{"id": self.bridge, "channels": ["caller"] if self.bridge else []}]
+        assert (path, query) == ("bridges/ours/addChannel", {"channel": "caller"})
         self.brought_back += 1
         if self.refused:
             raise AsteriskError("no such channel", 404)
+        self.entered("ours")
+        return []
 
     def left(self, bridge: str = "ours") -> None:
+        self.bridge = ""
         self.way.handle(Event("ChannelLeftBridge", body={"bridge": {"id": bridge}}))
 
     def entered(self, bridge: str = "ours") -> None:
+        self.bridge = bridge
         self.way.handle(Event("ChannelEnteredBridge", body={"bridge": {"id": bridge}}))
 
 
@@ -37,17 +46,28 @@ async def test_only_a_caller_who_belongs_in_the_bridge_and_stays_outside_is_brou
     place.left()
     await asyncio.sleep(OUTSIDE_SECONDS / 2)
     place.entered()  # a phone that enters anew
-    place.left("another")
     await asyncio.sleep(OUTSIDE_SECONDS * 2)
     assert place.brought_back == 0
     place.left()
-    place.entered("another")  # says nothing of ours
     await asyncio.sleep(OUTSIDE_SECONDS * 2)
-    assert place.brought_back == 1
-    place.belongs = False  # sent elsewhere, or hung up
+    assert (place.brought_back, place.bridge) == (1, "ours")
     place.left()
+    place.belongs = False  # sent elsewhere, or hung up
     await asyncio.sleep(OUTSIDE_SECONDS * 2)
     assert place.brought_back == 1
+
+
+@in_virtual_time
+async def test_a_caller_whom_another_engine_has_put_into_its_bridge_is_left_there() -> None:
+    """It may be slow to move them; if it gives them up, they come back."""
+    place = Place()
+    place.left()
+    place.entered("theirs")
+    await asyncio.sleep(OUTSIDE_SECONDS * 9)
+    assert place.brought_back == 0
+    place.left("theirs")
+    await asyncio.sleep(OUTSIDE_SECONDS * 2)
+    assert (place.brought_back, place.bridge) == (1, "ours")
 
 
 @in_virtual_time

@@ -141,9 +141,7 @@ class AsteriskLine:
         self._caller = (channel.caller_name, channel.caller_number)
         self._leg: AsteriskLeg | None = None
         self._guest: AsteriskGuest | None = None
-        self._way_back = WayBack(
-            self.bridge_id, self._belongs_here, partial(self._enter, channel.id)
-        )
+        self._way_back = WayBack(ari, self.bridge_id, channel.id, self._belongs_here)
         self._parties = 0
         """Number of the phones that were called besides the caller's."""
         self._gone: Ending | None = None

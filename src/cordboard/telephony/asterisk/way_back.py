@@ -7,11 +7,12 @@ of Asterisk: each would leave the caller in silence, with their call up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
 from cordboard.errors import AsteriskError
+from cordboard.telephony.asterisk.ari import AriClient
 from cordboard.telephony.asterisk.ari_messages import Event
 
 log = structlog.get_logger()
@@ -24,14 +25,13 @@ class WayBack:
     """Watches whether one caller is in the agent's bridge."""
 
     def __init__(
-        self, bridge: str, belongs: Callable[[], bool], enter: Callable[[], Awaitable[None]]
+        self, ari: AriClient, bridge: str, channel: str, belongs: Callable[[], bool]
     ) -> None:
-        """`belongs()`: the caller is to be in this bridge now. `enter()` puts them there; raises
-        `AsteriskError`."""
+        """`belongs()`: the caller is to be in this bridge now."""
+        self._ari = ari
         self._bridge = bridge
+        self._channel = channel
         self._belongs = belongs
-        self._enter = enter
-        self._timer: asyncio.TimerHandle | None = None
         self._returning: asyncio.Task[None] | None = None
 
     def handle(self, event: Event) -> None:
@@ -40,30 +40,30 @@ class WayBack:
         bridge = event.body.get("bridge")
         if not isinstance(bridge, dict) or bridge.get("id") != self._bridge:
             return
-        self._forget()
+        self.close()
         if event.type == "ChannelLeftBridge":
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(OUTSIDE_SECONDS, self._bring_back)
+            self._returning = asyncio.create_task(self._return(), name=f"back to {self._bridge}")
 
     def close(self) -> None:
         """Bring the caller back no more."""
-        self._forget()
         if self._returning is not None:
             self._returning.cancel()
-
-    def _forget(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _bring_back(self) -> None:
-        self._timer = None
-        if self._belongs():
-            self._returning = asyncio.create_task(self._return(), name=f"back to {self._bridge}")
+            self._returning = None
 
     async def _return(self) -> None:
-        log.warning("caller_outside_bridge", bridge=self._bridge)
+        await asyncio.sleep(OUTSIDE_SECONDS)
         try:
-            await self._enter()
+            while self._belongs() and await self._is_elsewhere():  # noqa: ASYNC110 - no event
+                await asyncio.sleep(OUTSIDE_SECONDS)
+            if self._belongs():
+                log.warning("caller_outside_bridge", bridge=self._bridge)
+                path = f"bridges/{self._bridge}/addChannel"
+                await self._ari.request("POST", path, channel=self._channel)
         except AsteriskError as error:  # they have gone, as other events show
             log.warning("caller_not_brought_back", bridge=self._bridge, error=str(error))
+
+    async def _is_elsewhere(self) -> bool:
+        """True while the caller is in another bridge: the engine that put them there moves them
+        soon, or gives them up. Raises `AsteriskError`."""
+        bridges = await self._ari.request("GET", "bridges")
+        return any(self._channel in each["channels"] for each in bridges)
