@@ -9,6 +9,9 @@ printed at the head and at the end of a run that failed; `--order=NUMBER` repeat
 calls are understood too late. Each takes whole files: first those that take long because they run
 in real time (`REAL_TIME`), then the rest.
 
+**Time zone.** UTC, here and in the processes that tests start: the engine counts days in the zone
+of its machine.
+
 **Language model.** Tests in tests/llm need a real language model, and are collected only where
 `CORDBOARD_LANGUAGE_MODEL` names its file (`make test-llm`). Other runs of all tests say at their
 end that these were left out.
@@ -23,6 +26,7 @@ import asyncio
 import os
 import random
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -34,6 +38,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from cordboard_testkit import free_ports
+
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
