@@ -19,9 +19,11 @@ class Place:
         self.bridge = ""
         self.refused = False
         self.brought_back = 0
+        self.asked = 0
         self.way = WayBack(self, "ours", "caller", lambda: self.belongs)  # type: ignore[arg-type]
 
     async def request(self, method: str, path: str, **query: str) -> list[dict[str, Any]]:
+        self.asked += 1
         if method == "GET":
             return [{"id": self.bridge, "channels": ["caller"] if self.bridge else []}]
         assert (path, query) == ("bridges/ours/addChannel", {"channel": "caller"})
@@ -68,6 +70,18 @@ async def test_a_caller_whom_another_engine_has_put_into_its_bridge_is_left_ther
     place.left("theirs")
     await asyncio.sleep(OUTSIDE_SECONDS * 2)
     assert (place.brought_back, place.bridge) == (1, "ours")
+
+
+@in_virtual_time
+async def test_a_return_that_was_not_told_is_noticed() -> None:
+    """The event is missed in a break of the connection."""
+    place = Place()
+    place.left()
+    place.bridge = "ours"
+    await asyncio.sleep(OUTSIDE_SECONDS * 2)
+    asked = place.asked
+    await asyncio.sleep(OUTSIDE_SECONDS * 9)
+    assert (place.asked, place.brought_back) == (asked, 0)
 
 
 @in_virtual_time

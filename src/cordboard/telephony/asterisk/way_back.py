@@ -53,17 +53,19 @@ class WayBack:
     async def _return(self) -> None:
         await asyncio.sleep(OUTSIDE_SECONDS)
         try:
-            while self._belongs() and await self._is_elsewhere():  # noqa: ASYNC110 - no event
+            while self._belongs() and (place := await self._place()) != self._bridge:
+                if not place:
+                    log.warning("caller_outside_bridge", bridge=self._bridge)
+                    path = f"bridges/{self._bridge}/addChannel"
+                    await self._ari.request("POST", path, channel=self._channel)
+                    return
+                # The engine that put them there moves them soon, or gives them up.
                 await asyncio.sleep(OUTSIDE_SECONDS)
-            if self._belongs():
-                log.warning("caller_outside_bridge", bridge=self._bridge)
-                path = f"bridges/{self._bridge}/addChannel"
-                await self._ari.request("POST", path, channel=self._channel)
         except AsteriskError as error:  # they have gone, as other events show
             log.warning("caller_not_brought_back", bridge=self._bridge, error=str(error))
 
-    async def _is_elsewhere(self) -> bool:
-        """True while the caller is in another bridge: the engine that put them there moves them
-        soon, or gives them up. Raises `AsteriskError`."""
+    async def _place(self) -> str:
+        """Return the id of the bridge in which the caller is; empty: in none. Raises
+        `AsteriskError`."""
         bridges = await self._ari.request("GET", "bridges")
-        return any(self._channel in each["channels"] for each in bridges)
+        return next((str(each["id"]) for each in bridges if self._channel in each["channels"]), "")
